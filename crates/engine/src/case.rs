@@ -1,0 +1,225 @@
+//! Cases: given a state, evidence and an event, expect an answer. They prove a workflow, row by
+//! row, and say which rules no case has reached.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::answer::{Answer, Outcome, Until};
+use crate::decide::{RunFacts, decide};
+use crate::definition::Bundle;
+use crate::diagnostic::Source;
+use crate::evidence::GivenEvidence;
+use crate::json::Json;
+use crate::step::{Actor, Event, Step};
+use crate::workflow::Workflow;
+
+/// A file of cases.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseFile {
+    /// The state document that the cases start from, as JSON.
+    #[serde(default)]
+    pub state: Option<String>,
+    /// Files that every case finds.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    pub case: Vec<Case>,
+}
+
+/// One case.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    pub name: String,
+    /// The state document, as JSON, instead of the file's.
+    pub state: Option<String>,
+    /// Changes to it, by path, as JSON.
+    #[serde(default)]
+    pub with: BTreeMap<String, String>,
+    /// Files beside those of the file.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    pub now: Option<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    pub last_message: Option<String>,
+    #[serde(default = "Case::stop")]
+    pub event: String,
+    pub params: Option<String>,
+    pub expect: Expect,
+}
+
+impl Case {
+    fn stop() -> String {
+        "stop".into()
+    }
+}
+
+/// What a case expects.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    pub decision: Decision,
+    pub outcome: Option<Outcome>,
+    pub until: Option<Until>,
+    /// Texts that the reason or message contains.
+    #[serde(default)]
+    pub says: Vec<String>,
+    /// The whole reason or message.
+    pub text: Option<String>,
+    pub phase: Option<String>,
+    /// Values of the state document after the step, by path, as JSON.
+    #[serde(default)]
+    pub state: BTreeMap<String, String>,
+    /// Whether the document changes at all.
+    pub changed: Option<bool>,
+}
+
+/// The kind of an answer.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Decision {
+    Block,
+    Allow,
+    Deny,
+}
+
+/// How a case went.
+#[derive(Clone, Debug)]
+pub struct CaseResult {
+    pub file: String,
+    pub name: String,
+    /// What differs from what was expected; empty for a pass.
+    pub differences: Vec<String>,
+    /// Labels of the rules that fired.
+    pub fired: Vec<String>,
+}
+
+/// Runs all cases of a bundle.
+pub fn run_cases(workflow: &Workflow, bundle: &Bundle) -> Vec<CaseResult> {
+    let mut results = Vec::new();
+    for (path, source) in &bundle.files {
+        if path.starts_with("cases/") && path.ends_with(".toml") {
+            match toml::from_str::<CaseFile>(&source.text) {
+                Ok(file) => {
+                    results.extend(file.case.iter().map(|case| run_case(workflow, &file, case, source)));
+                }
+                Err(error) => results.push(CaseResult {
+                    file: source.name.to_string(),
+                    name: "the file".into(),
+                    differences: vec![error.to_string()],
+                    fired: Vec::new(),
+                }),
+            }
+        }
+    }
+    results
+}
+
+/// Rules that no case made fire. Rules that only ask an inner machine are covered by its rules.
+pub fn uncovered(workflow: &Workflow, results: &[CaseResult]) -> Vec<String> {
+    workflow
+        .rules()
+        .filter(|(_, rule)| rule.ask.is_none())
+        .filter(|(_, rule)| !results.iter().any(|result| result.fired.iter().any(|fired| **fired == *rule.label)))
+        .map(|(_, rule)| format!("{} (line {})", rule.label, rule.line))
+        .collect()
+}
+
+fn run_case(workflow: &Workflow, file: &CaseFile, case: &Case, source: &Arc<Source>) -> CaseResult {
+    let result = |differences, fired| CaseResult {
+        file: source.name.to_string(),
+        name: case.name.clone(),
+        differences,
+        fired,
+    };
+    match play(workflow, file, case) {
+        Ok(step) => {
+            let differences = compare(&case.expect, &step);
+            result(differences, step.trace.fired)
+        }
+        Err(problem) => result(vec![problem], Vec::new()),
+    }
+}
+
+fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, String> {
+    let parse = |what: &str, text: &str| {
+        Json::parse(text.as_bytes()).map_err(|error| format!("{what} is not JSON: {error}"))
+    };
+    let state = case.state.as_ref().or(file.state.as_ref()).ok_or("the case has no state")?;
+    let mut document = parse("the state", state)?;
+    for (path, value) in &case.with {
+        let value = parse(path, value)?;
+        let place = document.at_mut(path.split('.')).ok_or(format!("there is no place {path}"))?;
+        *place = value;
+    }
+    let files = file.files.iter().chain(&case.files);
+    let now = match &case.now {
+        Some(now) => now.parse().map_err(|error| format!("now: {error}"))?,
+        None => Timestamp::UNIX_EPOCH,
+    };
+    let evidence = GivenEvidence {
+        files: files.map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect(),
+        now,
+        variables: case.env.clone(),
+        last_message: case.last_message.clone(),
+    };
+    let params = case.params.as_ref().map_or(Ok(Json::object()), |text| parse("params", text))?;
+    let event = Event { name: case.event.clone(), actor: Actor::Worker, session: None, params };
+    let run = RunFacts { name: "case".into(), document: workflow.document_of("case") };
+    Ok(decide(workflow, document, &event, &run, Arc::new(evidence)))
+}
+
+fn compare(expect: &Expect, step: &Step) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut differs = |what: &str, expected: String, actual: String| {
+        if expected != actual {
+            found.push(format!("{what}: expected {expected}, got {actual}"));
+        }
+    };
+    let text = step.answer.text().unwrap_or_default();
+    let decision = match step.answer {
+        Answer::Block { .. } => Decision::Block,
+        Answer::Allow { .. } => Decision::Allow,
+        Answer::Deny { .. } => Decision::Deny,
+    };
+    if decision != expect.decision {
+        let actual = format!("{} ({text})", step.answer);
+        differs("decision", format!("{:?}", expect.decision).to_uppercase(), actual);
+    }
+    if let Some(outcome) = expect.outcome {
+        let actual = step.answer.outcome().map_or("none".into(), |outcome| outcome.to_string());
+        differs("outcome", outcome.to_string(), actual);
+    }
+    if let (Some(until), Answer::Allow { until: actual, .. }) = (expect.until, &step.answer) {
+        differs("until", until.to_string(), actual.map_or("none".into(), |until| until.to_string()));
+    }
+    if let Some(phase) = &expect.phase {
+        differs("phase", phase.clone(), step.to.clone());
+    }
+    if let Some(changed) = expect.changed {
+        differs("changed", changed.to_string(), step.changed.to_string());
+    }
+    if let Some(whole) = &expect.text {
+        differs("text", format!("{whole:?}"), format!("{text:?}"));
+    }
+    for part in &expect.says {
+        if !text.contains(part.as_str()) {
+            differs("says", format!("{part:?}"), format!("{text:?}"));
+        }
+    }
+    for (path, value) in &expect.state {
+        let expected = Json::parse(value.as_bytes());
+        let actual = step.document.at(path.split('.'));
+        let shown = actual.map_or("nothing".into(), |actual| actual.to_text(None).trim().to_string());
+        match expected {
+            Ok(expected) if Some(&expected) == actual => {}
+            Ok(expected) => differs(path, expected.to_text(None).trim().to_string(), shown),
+            Err(error) => differs(path, format!("JSON ({error} in {value})"), shown),
+        }
+    }
+    found
+}

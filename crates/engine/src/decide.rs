@@ -1,0 +1,642 @@
+//! The decision: a pure function from workflow, document, event and evidence to a step.
+//!
+//! `always` rules run first and after every move, until none fires. Then the rules for the event
+//! are tried in order and the first whose guard holds fires. A rule that moves without answering
+//! carries a stop on into the new phase; an action is accepted by the first rule that fires.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use minijinja::{Environment, Value};
+
+use crate::answer::{Answer, Outcome};
+use crate::evidence::{Evidence, Recorder};
+use crate::functions::{environment, object};
+use crate::json::Json;
+use crate::names::type_of;
+use crate::step::{Event, Move, Part, Step, Trace, Tried};
+use crate::workflow::{
+    Assignment, ExprId, GuardParts, Machine, MachineId, NewValue, OUTER, Phase, PhaseId, Reply,
+    Rule, TextId, Workflow,
+};
+
+/// How many rules may fire on one object for one event.
+pub const MOST_MICROSTEPS: usize = 32;
+
+/// How many tried rules a trace lists.
+const MOST_TRIED: usize = 64;
+
+/// What an expression sees as `run`.
+#[derive(Clone, Debug, Default)]
+pub struct RunFacts {
+    pub name: String,
+    /// The state document's path, relative to the project.
+    pub document: String,
+}
+
+impl RunFacts {
+    fn to_json(&self, workflow: &Workflow) -> Json {
+        let dir = self.document.rsplit_once('/').map_or(".", |(dir, _)| dir);
+        Json::from([
+            ("name", Json::from(self.name.as_str())),
+            ("workflow", Json::from(workflow.name.as_str())),
+            ("document", Json::from(self.document.as_str())),
+            ("dir", Json::from(dir)),
+        ])
+    }
+}
+
+/// Why no decision could be made. It allows the stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub message: String,
+}
+
+impl Fault {
+    fn new(message: impl Into<String>) -> Fault {
+        Fault { message: message.into() }
+    }
+}
+
+/// Decides. A fault leaves the document as it was.
+pub fn decide(
+    workflow: &Workflow,
+    document: Json,
+    event: &Event,
+    run: &RunFacts,
+    evidence: Arc<dyn Evidence>,
+) -> Step {
+    let recorder = Arc::new(Recorder::new(evidence));
+    let env = environment(&recorder, &workflow.records);
+    let mut deciding = Deciding::new(workflow, &env, &recorder, document.clone(), event, run);
+    let from = phase_name(workflow, &document);
+    let decided = deciding.decide(event);
+    let Deciding { document: after, moves, trace, changed, .. } = deciding;
+    let readings = recorder.readings();
+    match decided {
+        Ok(answer) => {
+            let to = phase_name(workflow, &after);
+            Step { answer, document: after, changed, from, to, moves, trace, readings }
+        }
+        Err(fault) => Step {
+            answer: Answer::allow_saying(Outcome::Fault, fault.message),
+            document,
+            changed: false,
+            from: from.clone(),
+            to: from,
+            moves: Vec::new(),
+            trace,
+            readings,
+        },
+    }
+}
+
+/// Renders one of the workflow's texts about a document: what an action creates or shows.
+///
+/// # Errors
+/// Where a hole of the text cannot be filled.
+pub fn render(
+    workflow: &Workflow,
+    text: TextId,
+    document: Json,
+    event: &Event,
+    run: &RunFacts,
+    evidence: Arc<dyn Evidence>,
+) -> Result<String, Fault> {
+    let recorder = Arc::new(Recorder::new(evidence));
+    let env = environment(&recorder, &workflow.records);
+    let mut deciding = Deciding::new(workflow, &env, &recorder, document, event, run);
+    deciding.declare()?;
+    deciding.text(text)
+}
+
+/// The phase that a document is in; empty where it names none.
+pub fn phase_name(workflow: &Workflow, document: &Json) -> String {
+    let machine = workflow.outer();
+    match document.get(&machine.field) {
+        Some(phase) => phase.as_str().unwrap_or_default().to_string(),
+        None => machine.initial.map(|id| machine.get(id).name.to_string()).unwrap_or_default(),
+    }
+}
+
+/// An object that a machine runs on.
+struct Bound {
+    machine: MachineId,
+    /// Where it is in the document.
+    path: Vec<String>,
+    key: Json,
+    /// Derived facts, as far as they have been asked for since the last change.
+    lets: HashMap<Arc<str>, Value>,
+}
+
+struct Deciding<'w> {
+    workflow: &'w Workflow,
+    env: &'w Environment<'w>,
+    recorder: &'w Recorder,
+    compiled: HashMap<usize, Arc<minijinja::Expression<'w, 'w>>>,
+    document: Json,
+    changed: bool,
+    /// The document, and the elements that the question has gone down to.
+    bound: Vec<Bound>,
+    run: Json,
+    event: Json,
+    params: Json,
+    moves: Vec<Move>,
+    trace: Trace,
+}
+
+impl<'w> Deciding<'w> {
+    fn new(
+        workflow: &'w Workflow,
+        env: &'w Environment<'w>,
+        recorder: &'w Recorder,
+        document: Json,
+        event: &Event,
+        run: &RunFacts,
+    ) -> Deciding<'w> {
+        let actor = serde_json::to_value(event.actor).unwrap_or_default();
+        let event_facts = Json::from([
+            ("name", Json::from(event.name.as_str())),
+            ("actor", Json::from(actor.as_str().unwrap_or_default())),
+            ("session", event.session.as_deref().map_or(Json::Null, Json::from)),
+        ]);
+        let outer =
+            Bound { machine: OUTER, path: Vec::new(), key: Json::Null, lets: HashMap::new() };
+        Deciding {
+            workflow,
+            env,
+            recorder,
+            compiled: HashMap::new(),
+            document,
+            changed: false,
+            bound: vec![outer],
+            run: run.to_json(workflow),
+            event: event_facts,
+            params: event.params.clone(),
+            moves: Vec::new(),
+            trace: Trace::default(),
+        }
+    }
+
+    fn declare(&mut self) -> Result<(), Fault> {
+        let checked = self.workflow.records.declare(&self.workflow.state, &mut self.document, "state");
+        checked.map_err(|found| {
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            Fault::new(format!("the state document does not fit: {}", found.join("; ")))
+        })
+    }
+
+    fn decide(&mut self, event: &Event) -> Result<Answer, Fault> {
+        self.declare()?;
+        let answer = self.question(event)?;
+        if answer.is_some() {
+            self.settle()?;
+        }
+        if self.changed
+            && let Some(field) = &self.workflow.updated
+        {
+            let now = Json::from(self.recorder.now().to_string());
+            if let Some(place) = self.document.at_mut([field.as_str()]) {
+                *place = now;
+            }
+        }
+        if let Some(answer) = answer {
+            return Ok(answer);
+        }
+        let phase = self.phase()?;
+        let name = &phase.name;
+        Ok(match (event.is_question(), phase.ends) {
+            (true, Some(outcome)) => Answer::allow(outcome),
+            (true, None) => {
+                let message = format!("phase `{name}` has no rule for this stop");
+                Answer::allow_saying(Outcome::Inactive, message)
+            }
+            (false, _) => {
+                Answer::Deny { reason: format!("`{}` is not possible in phase `{name}`", event.name) }
+            }
+        })
+    }
+
+    // --- the machine on the innermost bound object -------------------------------------------
+
+    fn here(&self) -> &Bound {
+        &self.bound[self.bound.len() - 1]
+    }
+
+    fn machine(&self) -> &'w Machine {
+        self.workflow.machine(self.here().machine)
+    }
+
+    fn object(&self) -> Option<&Json> {
+        self.document.at(self.here().path.iter().map(String::as_str))
+    }
+
+    fn phase_id(&self) -> Result<PhaseId, Fault> {
+        let machine = self.machine();
+        let place = self.element_name().unwrap_or_else(|| machine.name.to_string());
+        match self.object().and_then(|object| object.get(&machine.field)) {
+            None | Some(Json::Null) => machine.initial.ok_or_else(|| {
+                Fault::new(format!("{place} has no `{}`, so its phase is not known", machine.field))
+            }),
+            Some(value) => value.as_str().and_then(|name| machine.phase(name)).ok_or_else(|| {
+                let known: Vec<&str> = machine.phases.iter().map(|phase| &*phase.name).collect();
+                let field = &machine.field;
+                let (value, known) = (value.brief(), known.join(", "));
+                Fault::new(format!("{place}: `{field}` is {value}, but the phases are {known}"))
+            }),
+        }
+    }
+
+    fn phase(&self) -> Result<&'w Phase, Fault> {
+        Ok(self.machine().get(self.phase_id()?))
+    }
+
+    fn element_name(&self) -> Option<String> {
+        let here = self.here();
+        let key = match &here.key {
+            Json::Null => return None,
+            Json::String(key) => key.to_string(),
+            other => other.brief(),
+        };
+        Some(format!("{} {key}", self.machine().name))
+    }
+
+    /// Runs `always` rules until none fires.
+    fn settle(&mut self) -> Result<(), Fault> {
+        for _ in 0..MOST_MICROSTEPS {
+            if !self.settle_once()? {
+                return Ok(());
+            }
+        }
+        Err(self.endless("`always` rules of"))
+    }
+
+    fn settle_once(&mut self) -> Result<bool, Fault> {
+        let phase = self.phase()?;
+        let mut below = false;
+        for rule in self.machine().any.always.iter().chain(&phase.rules.always) {
+            if !self.holds(rule)? {
+                continue;
+            }
+            if let Some(inner) = rule.ask {
+                below |= self.each(inner, |this| {
+                    let changes = this.moves.len();
+                    let before = this.changed;
+                    this.changed = false;
+                    this.settle()?;
+                    let moved = this.changed || this.moves.len() > changes;
+                    this.changed |= before;
+                    Ok(moved.then_some(()))
+                })?;
+                continue;
+            }
+            self.fire(rule)?;
+            return Ok(true);
+        }
+        Ok(below)
+    }
+
+    /// Puts the event to the innermost bound object; `None` where no rule answers.
+    fn question(&mut self, event: &Event) -> Result<Option<Answer>, Fault> {
+        for _ in 0..MOST_MICROSTEPS {
+            self.settle()?;
+            let phase = self.phase()?;
+            let mut fired = false;
+            for rule in self.machine().any.rules.iter().chain(&phase.rules.rules) {
+                if !rule.on.iter().any(|name| *name == event.name) || !self.holds(rule)? {
+                    continue;
+                }
+                if let Some(inner) = rule.ask {
+                    let mut answer = None;
+                    self.each_until(inner, |this| {
+                        answer = this.question(event)?;
+                        Ok(answer.is_some())
+                    })?;
+                    if answer.is_some() {
+                        return Ok(answer);
+                    }
+                    continue;
+                }
+                if let Some(answer) = self.fire(rule)? {
+                    return Ok(Some(answer));
+                }
+                if !event.is_question() {
+                    return Ok(Some(Answer::Allow { outcome: None, until: None, message: None }));
+                }
+                fired = true;
+                break;
+            }
+            if !fired {
+                return Ok(None);
+            }
+        }
+        Err(self.endless("rules for `stop` of"))
+    }
+
+    fn endless(&self, which: &str) -> Fault {
+        let place = self.element_name().unwrap_or_else(|| self.machine().name.to_string());
+        let last = self.trace.fired.last().map_or("none", String::as_str);
+        Fault::new(format!(
+            "the {which} {place} fired {MOST_MICROSTEPS} times without coming to rest \
+             (the last was `{last}`): a guard stays true after its own rule"
+        ))
+    }
+
+    /// Runs `visit` on each element of an inner machine; whether any visit returned something.
+    fn each(
+        &mut self,
+        inner: MachineId,
+        mut visit: impl FnMut(&mut Self) -> Result<Option<()>, Fault>,
+    ) -> Result<bool, Fault> {
+        let mut any = false;
+        self.each_until(inner, |this| {
+            any |= visit(this)?.is_some();
+            Ok(false)
+        })?;
+        Ok(any)
+    }
+
+    /// Runs `visit` on the elements of an inner machine, in order, until it returns true.
+    fn each_until(
+        &mut self,
+        inner: MachineId,
+        mut visit: impl FnMut(&mut Self) -> Result<bool, Fault>,
+    ) -> Result<(), Fault> {
+        let machine = self.workflow.machine(inner);
+        let Some(binding) = &machine.binding else { return Ok(()) };
+        let base = self.path_of(binding.of)?;
+        let path: Vec<String> = base.into_iter().chain(binding.path.iter().cloned()).collect();
+        let keys: Vec<Json> = match self.document.at(path.iter().map(String::as_str)) {
+            None | Some(Json::Null) => Vec::new(),
+            Some(Json::List(list)) => (0i64..).take(list.0.len()).map(Json::from).collect(),
+            Some(Json::Object(map)) => map.iter().map(|(key, _)| Json::String(key.clone())).collect(),
+            Some(other) => {
+                let (path, kind) = (path.join("."), other.kind());
+                return Err(Fault::new(format!("state.{path} is {kind}, but `{}` runs on each element of it", machine.name)));
+            }
+        };
+        let keys = match binding.pick {
+            None => keys,
+            Some(pick) => {
+                let picked = Json::from_value(&self.evaluate(pick)?).map_err(|error| self.fault_at(pick, &error))?;
+                keys.into_iter().filter(|key| *key == picked).collect()
+            }
+        };
+        for key in keys {
+            let step = key.as_str().map_or_else(|| key.brief(), str::to_string);
+            let mut path = path.clone();
+            path.push(step);
+            self.bound.push(Bound { machine: inner, path, key, lets: HashMap::new() });
+            let result = visit(self);
+            self.bound.pop();
+            if result? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    // --- rules ------------------------------------------------------------------------------
+
+    fn holds(&mut self, rule: &'w Rule) -> Result<bool, Fault> {
+        let mut parts = Vec::new();
+        let held = match &rule.when {
+            None => true,
+            Some(guard) => self.guard(&guard.parts, &mut parts)?,
+        };
+        if held && rule.ask.is_none() && !self.trace.fired.iter().any(|label| **label == *rule.label) {
+            self.trace.fired.push(rule.label.to_string());
+        }
+        if self.trace.tried.len() < MOST_TRIED {
+            let element = self.element_name();
+            let (rule, line) = (rule.label.to_string(), rule.line);
+            self.trace.tried.push(Tried { rule, line, element, held, parts });
+        } else {
+            self.trace.more += 1;
+        }
+        Ok(held)
+    }
+
+    fn guard(&mut self, guard: &GuardParts, seen: &mut Vec<Part>) -> Result<bool, Fault> {
+        match guard {
+            GuardParts::All(items) => {
+                for item in items {
+                    if !self.guard(item, seen)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            GuardParts::Any(items) => {
+                for item in items {
+                    if self.guard(item, seen)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            GuardParts::Not(inner) => Ok(!self.guard(inner, seen)?),
+            GuardParts::Leaf(id) => {
+                let value = self.evaluate(*id)?;
+                if value.is_undefined() {
+                    return Err(Fault::new(format!("{} is undefined", self.place_of(*id))));
+                }
+                let held = value.is_true();
+                if self.trace.tried.len() < MOST_TRIED {
+                    let reads = self.reads(*id);
+                    let text = self.workflow.expression(*id).text.clone();
+                    seen.push(Part { text, held, reads });
+                }
+                Ok(held)
+            }
+        }
+    }
+
+    /// The values of the names in an expression, in short.
+    fn reads(&mut self, id: ExprId) -> Vec<(String, String)> {
+        let mut reads: Vec<(String, String)> = Vec::new();
+        for used in &self.workflow.expression(id).names.variables {
+            let Ok(Some(mut value)) = self.named(&used.path[0]) else { continue };
+            let reached = used.path[1..].iter().all(|member| match value.get_attr(member) {
+                Ok(next) => {
+                    value = next;
+                    true
+                }
+                Err(_) => false,
+            });
+            if let Some(json) = reached.then(|| Json::from_value(&value).ok()).flatten() {
+                reads.push((used.dotted(), json.brief()));
+            }
+        }
+        reads
+    }
+
+    fn fire(&mut self, rule: &'w Rule) -> Result<Option<Answer>, Fault> {
+        for assignment in &rule.set {
+            self.assign(assignment)?;
+        }
+        if let Some(to) = rule.goto {
+            let from = self.phase()?.name.to_string();
+            let machine = self.machine();
+            let to = machine.get(to).name.to_string();
+            let mut path = self.here().path.clone();
+            path.push(machine.field.clone());
+            self.put(&path, Json::from(to.as_str()))?;
+            let of = self.element_name().unwrap_or_else(|| machine.name.to_string());
+            self.moves.push(Move { of, from, to, by: rule.label.to_string() });
+        }
+        match &rule.reply {
+            None => Ok(None),
+            Some(Reply::Block(text)) => Ok(Some(Answer::Block { reason: self.text(*text)? })),
+            Some(Reply::Deny(text)) => Ok(Some(Answer::Deny { reason: self.text(*text)? })),
+            Some(Reply::Allow { outcome, until, message }) => {
+                let message = message.map(|text| self.text(text)).transpose()?;
+                Ok(Some(Answer::Allow { outcome: Some(*outcome), until: *until, message }))
+            }
+        }
+    }
+
+    fn assign(&mut self, assignment: &Assignment) -> Result<(), Fault> {
+        let mut value = match &assignment.value {
+            NewValue::Literal(value) => value.clone(),
+            NewValue::Expression(id) => {
+                let value = self.evaluate(*id)?;
+                Json::from_value(&value).map_err(|error| self.fault_at(*id, &error))?
+            }
+            NewValue::Rendered(id) => {
+                let text = self.text(*id)?;
+                Json::parse(text.as_bytes()).map_err(|error| {
+                    let file = &self.workflow.texts[id.0].source.name;
+                    Fault::new(format!("{file} did not become JSON: {error}"))
+                })?
+            }
+        };
+        let mut path = self.path_of(assignment.machine)?;
+        let ty = type_of(self.workflow, assignment.machine);
+        let steps = assignment.path.iter().map(String::as_str);
+        let ty = self.workflow.records.type_at(&ty, steps);
+        path.extend(assignment.path.iter().cloned());
+        let name = format!("state.{}", path.join("."));
+        if value != Json::Null {
+            self.workflow.records.declare(&ty, &mut value, &name).map_err(|found| {
+                let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+                Fault::new(format!("a rule sets what does not fit: {}", found.join("; ")))
+            })?;
+        }
+        self.put(&path, value)
+    }
+
+    fn put(&mut self, path: &[String], value: Json) -> Result<(), Fault> {
+        for bound in &mut self.bound {
+            bound.lets.clear();
+        }
+        let place = self.document.at_mut(path.iter().map(String::as_str));
+        let place = place.ok_or_else(|| {
+            Fault::new(format!("state.{} cannot be set: a part of it is no object", path.join(".")))
+        })?;
+        if *place != value {
+            *place = value;
+            self.changed = true;
+        }
+        Ok(())
+    }
+
+    fn path_of(&self, machine: MachineId) -> Result<Vec<String>, Fault> {
+        let bound = self.bound.iter().rev().find(|bound| bound.machine == machine);
+        bound.map(|bound| bound.path.clone()).ok_or_else(|| {
+            Fault::new(format!("`{}` is not bound here", self.workflow.machine(machine).name))
+        })
+    }
+
+    // --- expressions ------------------------------------------------------------------------
+
+    fn evaluate(&mut self, id: ExprId) -> Result<Value, Fault> {
+        let source = self.workflow.expression(id);
+        let context = self.context(source.names.variables.iter().map(|used| used.path[0].as_str()))?;
+        let compiled = match self.compiled.get(&id.0) {
+            Some(compiled) => compiled.clone(),
+            None => {
+                let compiled = self.env.compile_expression(&source.text);
+                let compiled = Arc::new(compiled.map_err(|error| self.fault_at(id, &error))?);
+                self.compiled.insert(id.0, compiled.clone());
+                compiled
+            }
+        };
+        compiled.eval(context).map_err(|error| self.fault_at(id, &error))
+    }
+
+    fn text(&mut self, id: TextId) -> Result<String, Fault> {
+        let text = &self.workflow.texts[id.0];
+        let context = self.context(text.names.variables.iter().map(|used| used.path[0].as_str()))?;
+        let rendered = self.env.render_str(&text.text, context);
+        rendered.map_err(|error| {
+            let (line, _) = text.source.position(text.span.start);
+            let line = line + error.line().unwrap_or(1) - 1;
+            Fault::new(format!("{}:{line}: {}", text.source.name, explain(&error)))
+        })
+    }
+
+    fn context<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<Value, Fault> {
+        let mut context: Vec<(&str, Value)> = Vec::new();
+        for name in names {
+            if context.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
+            if let Some(value) = self.named(name)? {
+                context.push((name, value));
+            }
+        }
+        Ok(Value::from_pairs(context))
+    }
+
+    fn named(&mut self, name: &str) -> Result<Option<Value>, Fault> {
+        for depth in (0..self.bound.len()).rev() {
+            let bound = &self.bound[depth];
+            let machine = self.workflow.machine(bound.machine);
+            if &*machine.name == name {
+                let object = self.document.at(bound.path.iter().map(String::as_str));
+                return Ok(object.map(Json::to_value));
+            }
+            if let Some(value) = bound.lets.get(name) {
+                return Ok(Some(value.clone()));
+            }
+            if let Some((name, id)) = machine.lets.iter().find(|(known, _)| &**known == name) {
+                let value = self.evaluate(*id)?;
+                self.bound[depth].lets.insert(name.clone(), value.clone());
+                return Ok(Some(value));
+            }
+        }
+        Ok(match name {
+            "run" => Some(self.run.to_value()),
+            "event" => Some(self.event.to_value()),
+            "params" => Some(self.params.to_value()),
+            "key" => Some(self.here().key.to_value()),
+            _ => {
+                let found = self.workflow.constants.iter().find(|(known, _)| known == name);
+                found.map(|(_, value)| value.to_value())
+            }
+        })
+    }
+
+    fn place_of(&self, id: ExprId) -> String {
+        let expression = self.workflow.expression(id);
+        let (line, column) = expression.source.position(expression.span.start);
+        format!("{}:{line}:{column}: `{}`", expression.source.name, expression.text)
+    }
+
+    fn fault_at(&self, id: ExprId, error: &minijinja::Error) -> Fault {
+        Fault::new(format!("{}: {}", self.place_of(id), explain(error)))
+    }
+}
+
+fn explain(error: &minijinja::Error) -> String {
+    match error.detail() {
+        Some(detail) => detail.to_string(),
+        None => error.kind().to_string(),
+    }
+}
+
+/// Parameters for an event.
+pub fn params(members: impl IntoIterator<Item = (String, Json)>) -> Json {
+    object(members)
+}

@@ -1,0 +1,234 @@
+//! What a decision may look up. The engine asks; the runtime, a case file or a replay answers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::digest::digest;
+use crate::glob;
+
+/// Why something could not be looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoEvidence {
+    /// The question itself is not allowed: a path that leaves the project. That is a fault.
+    Refused(String),
+    /// It is there but cannot be read. That satisfies no guard.
+    Unreadable(String),
+}
+
+/// The world, as far as a guard may see it. Paths are relative to the project.
+pub trait Evidence: Send + Sync {
+    /// The bytes of a file, or none where there is no such file.
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, NoEvidence>;
+    /// Files that match a pattern, sorted.
+    fn list(&self, pattern: &str) -> Result<Vec<String>, NoEvidence>;
+    /// When a file was last changed.
+    fn modified(&self, path: &str) -> Result<Option<Timestamp>, NoEvidence>;
+    /// The clock.
+    fn now(&self) -> Timestamp;
+    /// An environment variable.
+    fn variable(&self, name: &str) -> Option<String>;
+    /// What the agent said last.
+    fn last_message(&self) -> Option<String>;
+    /// What the agent said in the current turn, oldest first.
+    fn turn(&self) -> Vec<String>;
+}
+
+/// One thing that was looked up, as the journal keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// `read results/3.json`
+    pub query: String,
+    /// A short form of the answer.
+    pub answer: String,
+    /// Tells two answers apart; empty for what changes by itself, as the clock.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+}
+
+/// Keeps every answer, so that one decision sees one world and the step can tell what it saw.
+pub struct Recorder {
+    world: Arc<dyn Evidence>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    files: BTreeMap<String, Result<Option<Arc<[u8]>>, NoEvidence>>,
+    lists: BTreeMap<String, Result<Vec<String>, NoEvidence>>,
+    now: Option<Timestamp>,
+    readings: BTreeMap<String, Reading>,
+}
+
+impl Recorder {
+    /// Records what is asked of `world`.
+    pub fn new(world: Arc<dyn Evidence>) -> Recorder {
+        Recorder { world, seen: Mutex::default() }
+    }
+
+    /// Everything that was looked up.
+    pub fn readings(&self) -> Vec<Reading> {
+        self.seen().readings.values().cloned().collect()
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, query: String, answer: String, digest: String) {
+        self.seen().readings.entry(query.clone()).or_insert(Reading { query, answer, digest });
+    }
+
+    /// A file's bytes.
+    pub fn read(&self, path: &str) -> Result<Option<Arc<[u8]>>, NoEvidence> {
+        if let Some(known) = self.seen().files.get(path) {
+            return known.clone();
+        }
+        let found = self.world.read(path).map(|bytes| bytes.map(Arc::<[u8]>::from));
+        let (answer, mark) = match &found {
+            Ok(Some(bytes)) => (format!("{} bytes", bytes.len()), digest(bytes)),
+            Ok(None) => ("absent".to_string(), "absent".to_string()),
+            Err(NoEvidence::Refused(why) | NoEvidence::Unreadable(why)) => {
+                (why.clone(), "unreadable".to_string())
+            }
+        };
+        self.note(format!("read {path}"), answer, mark);
+        self.seen().files.insert(path.to_string(), found.clone());
+        found
+    }
+
+    /// Files that match a pattern.
+    pub fn list(&self, pattern: &str) -> Result<Vec<String>, NoEvidence> {
+        if let Some(known) = self.seen().lists.get(pattern) {
+            return known.clone();
+        }
+        let found = self.world.list(pattern);
+        let (answer, mark) = match &found {
+            Ok(names) => (format!("{} files", names.len()), digest(names.join("\n").as_bytes())),
+            Err(NoEvidence::Refused(why) | NoEvidence::Unreadable(why)) => {
+                (why.clone(), "unreadable".to_string())
+            }
+        };
+        self.note(format!("list {pattern}"), answer, mark);
+        self.seen().lists.insert(pattern.to_string(), found.clone());
+        found
+    }
+
+    /// Whether there is such a file.
+    pub fn exists(&self, path: &str) -> Result<bool, NoEvidence> {
+        let found = self.world.modified(path)?.is_some();
+        self.note(format!("exists {path}"), found.to_string(), found.to_string());
+        Ok(found)
+    }
+
+    /// When a file was last changed.
+    pub fn modified(&self, path: &str) -> Result<Option<Timestamp>, NoEvidence> {
+        let found = self.world.modified(path)?;
+        let answer = found.map_or("absent".to_string(), |time| time.to_string());
+        self.note(format!("modified {path}"), answer.clone(), answer);
+        Ok(found)
+    }
+
+    /// The clock, which stands still during a decision.
+    pub fn now(&self) -> Timestamp {
+        if let Some(now) = self.seen().now {
+            return now;
+        }
+        let now = self.world.now();
+        self.seen().now = Some(now);
+        self.note("now".into(), now.to_string(), String::new());
+        now
+    }
+
+    /// An environment variable.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let value = self.world.variable(name);
+        let answer = value.clone().unwrap_or_else(|| "not set".into());
+        self.note(format!("env {name}"), answer.clone(), answer);
+        value
+    }
+
+    /// What the agent said last.
+    pub fn last_message(&self) -> Option<String> {
+        let message = self.world.last_message();
+        let answer = message.as_ref().map_or("none".into(), |text| format!("{} bytes", text.len()));
+        self.note("last message".into(), answer, String::new());
+        message
+    }
+
+    /// What the agent said in the current turn.
+    pub fn turn(&self) -> Vec<String> {
+        let turn = self.world.turn();
+        self.note("transcript".into(), format!("{} messages", turn.len()), String::new());
+        turn
+    }
+}
+
+/// Evidence that is given, not looked up: for case files and tests.
+#[derive(Clone, Debug)]
+pub struct GivenEvidence {
+    pub files: BTreeMap<String, Vec<u8>>,
+    pub now: Timestamp,
+    pub variables: BTreeMap<String, String>,
+    pub last_message: Option<String>,
+}
+
+impl Default for GivenEvidence {
+    fn default() -> GivenEvidence {
+        GivenEvidence {
+            files: BTreeMap::new(),
+            now: Timestamp::UNIX_EPOCH,
+            variables: BTreeMap::new(),
+            last_message: None,
+        }
+    }
+}
+
+impl Evidence for GivenEvidence {
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, NoEvidence> {
+        contained(path)?;
+        Ok(self.files.get(path).cloned())
+    }
+
+    fn list(&self, pattern: &str) -> Result<Vec<String>, NoEvidence> {
+        contained(pattern)?;
+        Ok(self.files.keys().filter(|path| glob::matches(pattern, path)).cloned().collect())
+    }
+
+    fn modified(&self, path: &str) -> Result<Option<Timestamp>, NoEvidence> {
+        contained(path)?;
+        Ok(self.files.contains_key(path).then_some(self.now))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        self.variables.get(name).cloned()
+    }
+
+    fn last_message(&self) -> Option<String> {
+        self.last_message.clone()
+    }
+
+    fn turn(&self) -> Vec<String> {
+        self.last_message.clone().into_iter().collect()
+    }
+}
+
+/// Refuses a path that could leave the project: absolute, or with `..`.
+pub fn contained(path: &str) -> Result<(), NoEvidence> {
+    let why = if path.is_empty() {
+        "is empty"
+    } else if path.starts_with('/') || path.contains('\\') || path.contains('\0') {
+        "is not relative to the project"
+    } else if path.split('/').any(|part| part == "..") {
+        "leaves the project"
+    } else {
+        return Ok(());
+    };
+    Err(NoEvidence::Refused(format!("the path {path:?} {why}")))
+}

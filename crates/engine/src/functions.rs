@@ -1,0 +1,229 @@
+//! The functions and filters that guards and texts may use, beside Jinja's own.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+
+use crate::digest::digest;
+use crate::evidence::{NoEvidence, Recorder};
+use crate::json::{Json, Object};
+use crate::markdown;
+use crate::types::{Records, Type};
+
+/// Functions that look something up, and the filters of our own, each with what it does. The
+/// documentation and the check of definitions come from these tables.
+pub const FUNCTIONS: &[(&str, &str)] = &[
+    ("exists", "exists(path): whether there is such a file"),
+    ("text", "text(path): a file's text, none where there is no such file or it is not text"),
+    ("json", "json(path[, record]): {exists, ok, value, error, digest} of a JSON file"),
+    ("glob", "glob(pattern): the files that match, sorted"),
+    ("digest", "digest(path): the SHA-256 of a file, none where there is none"),
+    ("modified", "modified(path): when a file was last changed, none where there is none"),
+    ("now", "now(): the time, as text"),
+    ("env", "env(name): an environment variable, none where it is not set"),
+    ("last_message", "last_message(): what the agent said last, none where it said nothing"),
+    ("transcript", "transcript(): what the agent said in this turn, a list of texts"),
+    ("range", "range(n): the numbers from 0 to n - 1"),
+    ("dict", "dict(a=1): an object"),
+    ("namespace", "namespace(): a place for values that a loop sets"),
+];
+
+/// Filters beside Jinja's own.
+pub const FILTERS: &[(&str, &str)] = &[
+    ("table", "text | table: the rows of its Markdown tables, each by the header's names"),
+    ("group_by", "list | group_by('a.b'): [{key, items, count}] in order of first appearance"),
+    ("age", "time | age: seconds from that time to now"),
+    ("filename", "text | filename: the text as a safe, unambiguous file name"),
+    ("stem", "path | stem: the file's name without folder and extension"),
+];
+
+const JINJA_FILTERS: &str = "abs attr batch bool capitalize chain count d default dictsort e \
+    escape first float format groupby indent int items join last length lines list lower map max \
+    min pprint reject rejectattr replace reverse round safe select selectattr slice sort split \
+    string sum title tojson trim unique upper urlencode zip";
+
+const JINJA_TESTS: &str = "boolean containing defined divisibleby endingwith eq equalto escaped \
+    even false filter float ge greaterthan gt in integer iterable le lessthan lower lt mapping ne \
+    none number odd safe sameas sequence startingwith string test true undefined upper";
+
+/// Names of all filters.
+pub fn filters() -> impl Iterator<Item = &'static str> {
+    FILTERS.iter().map(|(name, _)| *name).chain(JINJA_FILTERS.split_whitespace())
+}
+
+/// Names of all tests.
+pub fn tests() -> impl Iterator<Item = &'static str> {
+    JINJA_TESTS.split_whitespace()
+}
+
+/// An environment in which expressions look things up through `evidence`.
+pub fn environment<'e>(evidence: &Arc<Recorder>, records: &Records) -> Environment<'e> {
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build() {
+        env.set_syntax(syntax);
+    }
+    look_ups(&mut env, evidence, records);
+    env.add_filter("table", |text: &str| Json::from(markdown::tables(text)).to_value());
+    env.add_filter("group_by", group_by);
+    let clock = evidence.clone();
+    env.add_filter("age", move |time: &str| {
+        let time: Timestamp = time.parse().map_err(|error| {
+            let detail = format!("{time:?} is not a time (as 2026-01-31T10:00:00Z): {error}");
+            Error::new(ErrorKind::InvalidOperation, detail)
+        })?;
+        Ok::<i64, Error>(clock.now().as_second() - time.as_second())
+    });
+    env.add_filter("filename", |text: Value| filename(&text.to_string()));
+    env.add_filter("stem", |path: &str| {
+        let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+        match name.rsplit_once('.') {
+            Some((stem, _)) if !stem.is_empty() => stem.to_string(),
+            _ => name.to_string(),
+        }
+    });
+    env
+}
+
+fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) {
+    let world = evidence.clone();
+    env.add_function("exists", move |path: &str| match world.exists(path) {
+        Ok(found) => Ok(found),
+        Err(NoEvidence::Unreadable(_)) => Ok(false),
+        Err(NoEvidence::Refused(why)) => Err(refused(why)),
+    });
+    let world = evidence.clone();
+    env.add_function("text", move |path: &str| match world.read(path) {
+        Ok(Some(bytes)) => Ok(match std::str::from_utf8(&bytes) {
+            Ok(text) => Value::from(text.strip_prefix('\u{feff}').unwrap_or(text)),
+            Err(_) => Value::from(()),
+        }),
+        Ok(None) | Err(NoEvidence::Unreadable(_)) => Ok(Value::from(())),
+        Err(NoEvidence::Refused(why)) => Err(refused(why)),
+    });
+    let world = evidence.clone();
+    let known = records.clone();
+    env.add_function("json", move |path: &str, record: Option<&str>| {
+        json_file(&world, &known, path, record)
+    });
+    let world = evidence.clone();
+    env.add_function("glob", move |pattern: &str| match world.list(pattern) {
+        Ok(names) => Ok(Json::from(names.into_iter().map(Json::from).collect::<Vec<_>>()).to_value()),
+        Err(NoEvidence::Unreadable(why) | NoEvidence::Refused(why)) => Err(refused(why)),
+    });
+    let world = evidence.clone();
+    env.add_function("digest", move |path: &str| match world.read(path) {
+        Ok(Some(bytes)) => Ok(Value::from(digest(&bytes))),
+        Ok(None) | Err(NoEvidence::Unreadable(_)) => Ok(Value::from(())),
+        Err(NoEvidence::Refused(why)) => Err(refused(why)),
+    });
+    let world = evidence.clone();
+    env.add_function("modified", move |path: &str| match world.modified(path) {
+        Ok(Some(time)) => Ok(Value::from(time.to_string())),
+        Ok(None) | Err(NoEvidence::Unreadable(_)) => Ok(Value::from(())),
+        Err(NoEvidence::Refused(why)) => Err(refused(why)),
+    });
+    let world = evidence.clone();
+    env.add_function("now", move || world.now().to_string());
+    let world = evidence.clone();
+    env.add_function("env", move |name: &str| world.variable(name).map_or(Value::from(()), Value::from));
+    let world = evidence.clone();
+    env.add_function("last_message", move || world.last_message().map_or(Value::from(()), Value::from));
+    let world = evidence.clone();
+    env.add_function("transcript", move || {
+        Json::from(world.turn().into_iter().map(Json::from).collect::<Vec<_>>()).to_value()
+    });
+}
+
+fn refused(why: String) -> Error {
+    Error::new(ErrorKind::InvalidOperation, why)
+}
+
+fn json_file(
+    world: &Recorder,
+    records: &Records,
+    path: &str,
+    record: Option<&str>,
+) -> Result<Value, Error> {
+    let (exists, mark, value) = match world.read(path) {
+        Ok(None) => (false, Json::Null, Err("there is no such file".to_string())),
+        Ok(Some(bytes)) => {
+            let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+            let parsed = Json::parse(text).map_err(|error| format!("not valid JSON: {error}"));
+            (true, Json::from(digest(&bytes)), parsed)
+        }
+        Err(NoEvidence::Unreadable(why)) => (true, Json::from("unreadable"), Err(why)),
+        Err(NoEvidence::Refused(why)) => return Err(refused(why)),
+    };
+    let checked = value.and_then(|mut value| {
+        let Some(record) = record else { return Ok(value) };
+        let id = records.named(record).ok_or_else(|| format!("there is no record `{record}`"))?;
+        let name = path.rsplit('/').next().unwrap_or(path);
+        match records.declare(&Type::Record(id), &mut value, name) {
+            Ok(()) => Ok(value),
+            Err(found) => {
+                Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+            }
+        }
+    });
+    let (ok, value, error) = match checked {
+        Ok(value) => (true, value, Json::Null),
+        Err(error) => (false, Json::Null, Json::from(format!("{path}: {error}"))),
+    };
+    let answer = Json::from([
+        ("exists", Json::from(exists)),
+        ("ok", Json::from(ok)),
+        ("value", value),
+        ("error", error),
+        ("digest", mark),
+    ]);
+    Ok(answer.to_value())
+}
+
+fn group_by(items: &Value, path: &str) -> Result<Value, Error> {
+    let mut groups: Vec<(Json, Vec<Json>)> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for item in items.try_iter()? {
+        let mut key = item.clone();
+        for step in path.split('.') {
+            key = key.get_attr(step)?;
+        }
+        let key = Json::from_value(&key)?;
+        let place = *places.entry(key.to_text(None)).or_insert_with(|| {
+            groups.push((key, Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].1.push(Json::from_value(&item)?);
+    }
+    let groups = groups.into_iter().map(|(key, items)| {
+        let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
+        Json::from([("key", key), ("items", Json::from(items)), ("count", Json::from(count))])
+    });
+    Ok(Json::from(groups.collect::<Vec<_>>()).to_value())
+}
+
+/// Letters, digits, `-`, `_` and inner dots stay; every other byte becomes `%` and its number, so
+/// that two different texts never become the same name and no name leads out of its folder.
+pub fn filename(text: &str) -> String {
+    let mut name = String::with_capacity(text.len());
+    for (index, byte) in text.bytes().enumerate() {
+        let plain = byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || (byte == b'.' && index > 0);
+        if plain {
+            name.push(char::from(byte));
+        } else {
+            name.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    name
+}
+
+/// An object of the given members, for a context.
+pub(crate) fn object(members: impl IntoIterator<Item = (String, Json)>) -> Json {
+    let mut object = Object::default();
+    for (name, value) in members {
+        object.insert(&name, value);
+    }
+    Json::Object(Arc::new(object))
+}

@@ -1,0 +1,22 @@
+//! The pure half of Phasegate: definitions of workflows, and the decision they lead to.
+//!
+//! Nothing here touches a disk, a clock, a process or the environment. A decision asks for what it
+//! needs through [`evidence::Evidence`], and says everything it wants done in its [`step::Step`].
+
+pub mod answer;
+pub mod case;
+pub mod decide;
+pub mod definition;
+pub mod diagnostic;
+pub mod digest;
+pub mod evidence;
+pub mod functions;
+pub mod glob;
+pub mod json;
+pub mod markdown;
+pub mod names;
+pub mod resolve;
+pub mod step;
+pub mod syntax;
+pub mod types;
+pub mod workflow;

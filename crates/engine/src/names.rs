@@ -1,0 +1,244 @@
+//! Checks that every name in every expression means something.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::diagnostic::{Diagnostics, Source, closest};
+use crate::functions;
+use crate::syntax::{Names, Use};
+use crate::types::Type;
+use crate::workflow::{Binding, Does, Machine, MachineId, NewValue, OUTER, Reply, Rule, Workflow};
+
+/// What every expression can see beside the workflow's own names.
+pub const GIVEN: &[(&str, &str)] = &[
+    ("state", "the state document"),
+    ("run", "run.name, run.workflow, run.document (its path) and run.dir (its folder)"),
+    ("event", "event.name, event.session and event.actor"),
+    ("params", "an action's parameters"),
+    ("key", "in an inner machine: the element's key or position"),
+];
+
+/// Finds unknown names, fields, functions, filters and tests.
+pub fn check(workflow: &Workflow, found: &mut Diagnostics) {
+    let mut check = Check { workflow, found, done: vec![false; workflow.expressions.len()] };
+    for index in 0..workflow.machines.len() {
+        check.machine(MachineId(index));
+    }
+    for action in &workflow.actions {
+        let texts = match &action.does {
+            Does::Create { name, document } => [*name, Some(*document)],
+            Does::Show { text, json } => [Some(*text), *json],
+            Does::Event => [None, None],
+        };
+        let scope = check.scope(OUTER);
+        for text in texts.into_iter().flatten() {
+            let text = &workflow.texts[text.0];
+            check.names(&text.names, &text.source, &text.span, &scope);
+        }
+    }
+    cycles(workflow, found);
+}
+
+struct Check<'a> {
+    workflow: &'a Workflow,
+    found: &'a mut Diagnostics,
+    done: Vec<bool>,
+}
+
+/// Names and, where known, their types.
+type Scope = HashMap<String, Type>;
+
+/// The machine and all that it is an element of, innermost first.
+fn lineage(workflow: &Workflow, id: MachineId) -> Vec<MachineId> {
+    let mut chain = vec![id];
+    let mut here = id;
+    while let Some(binding) = &workflow.machine(here).binding {
+        here = binding.of;
+        if chain.contains(&here) {
+            break;
+        }
+        chain.push(here);
+    }
+    chain
+}
+
+/// The type of the object that a machine runs on.
+pub fn type_of(workflow: &Workflow, id: MachineId) -> Type {
+    let Some(Binding { of, path, .. }) = &workflow.machine(id).binding else {
+        return workflow.state.clone();
+    };
+    let container =
+        workflow.records.type_at(&type_of(workflow, *of), path.iter().map(String::as_str));
+    match container {
+        Type::List(inner) | Type::Map(inner) => *inner,
+        _ => Type::Any,
+    }
+}
+
+impl Check<'_> {
+    fn scope(&self, id: MachineId) -> Scope {
+        let mut scope: Scope =
+            GIVEN.iter().map(|(name, _)| ((*name).to_string(), Type::Any)).collect();
+        for (name, _) in &self.workflow.constants {
+            scope.insert(name.clone(), Type::Any);
+        }
+        for id in lineage(self.workflow, id) {
+            let machine = self.workflow.machine(id);
+            scope.insert(machine.name.to_string(), type_of(self.workflow, id));
+            for (name, _) in &machine.lets {
+                scope.insert(name.to_string(), Type::Any);
+            }
+        }
+        scope
+    }
+
+    fn machine(&mut self, id: MachineId) {
+        let machine: &Machine = self.workflow.machine(id);
+        let scope = self.scope(id);
+        for (_, expression) in &machine.lets {
+            self.expression(expression.0, &scope);
+        }
+        if let Some(Binding { of, pick: Some(pick), .. }) = &machine.binding {
+            let outside = self.scope(*of);
+            self.expression(pick.0, &outside);
+        }
+        let phases = machine.phases.iter().map(|phase| &phase.rules);
+        for rules in std::iter::once(&machine.any).chain(phases) {
+            for rule in rules.rules.iter().chain(&rules.always) {
+                self.rule(id, rule, &scope);
+            }
+        }
+    }
+
+    fn rule(&mut self, id: MachineId, rule: &Rule, scope: &Scope) {
+        if let Some(guard) = &rule.when {
+            self.expression(guard.source.0, scope);
+        }
+        let workflow = self.workflow;
+        let text = |this: &mut Self, id: crate::workflow::TextId| {
+            let text = &workflow.texts[id.0];
+            this.names(&text.names, &text.source, &text.span, scope);
+        };
+        for assignment in &rule.set {
+            match &assignment.value {
+                NewValue::Literal(_) => {}
+                NewValue::Expression(id) => self.expression(id.0, scope),
+                NewValue::Rendered(id) => text(self, *id),
+            }
+            if !lineage(workflow, id).contains(&assignment.machine) {
+                let name = &workflow.machine(assignment.machine).name;
+                let source = &workflow.expressions.first().map(|first| first.source.clone());
+                if let Some(source) = source {
+                    let message = format!("`{name}` is not bound in this machine");
+                    self.found.error("unknown", source, rule.span.clone(), message);
+                }
+            }
+        }
+        match &rule.reply {
+            Some(Reply::Block(id) | Reply::Deny(id)) => text(self, *id),
+            Some(Reply::Allow { message: Some(id), .. }) => text(self, *id),
+            _ => {}
+        }
+    }
+
+    fn expression(&mut self, index: usize, scope: &Scope) {
+        if std::mem::replace(&mut self.done[index], true) {
+            return;
+        }
+        let expression = &self.workflow.expressions[index];
+        self.names(&expression.names, &expression.source, &expression.span, scope);
+    }
+
+    fn names(&mut self, names: &Names, source: &Arc<Source>, span: &Range<usize>, scope: &Scope) {
+        for used in &names.variables {
+            self.variable(used, source, span, scope);
+        }
+        let functions = functions::FUNCTIONS.iter().map(|(name, _)| *name);
+        self.known("function", &names.functions, functions.collect(), source, span);
+        self.known("filter", &names.filters, functions::filters().collect(), source, span);
+        self.known("test", &names.tests, functions::tests().collect(), source, span);
+    }
+
+    fn known(
+        &mut self,
+        what: &str,
+        uses: &[Use],
+        known: Vec<&str>,
+        source: &Arc<Source>,
+        span: &Range<usize>,
+    ) {
+        for used in uses {
+            if !known.contains(&used.path[0].as_str()) {
+                self.unknown(what, &used.path[0], &known, source, at(used, span));
+            }
+        }
+    }
+
+    fn variable(&mut self, used: &Use, source: &Arc<Source>, span: &Range<usize>, scope: &Scope) {
+        let (root, members) = (&used.path[0], &used.path[1..]);
+        let Some(mut ty) = scope.get(root).cloned() else {
+            let known: Vec<&str> = scope.keys().map(String::as_str).collect();
+            self.unknown("name", root, &known, source, at(used, span));
+            return;
+        };
+        for member in members {
+            let Type::Record(id) = ty else { return };
+            let record = self.workflow.records.get(id).clone();
+            let Some(field) = record.field(member) else {
+                let known: Vec<&str> = record.fields.iter().map(|field| &*field.name).collect();
+                let what = format!("field of `{}`", record.name);
+                self.unknown(&what, member, &known, source, at(used, span));
+                return;
+            };
+            ty = field.ty.clone();
+        }
+    }
+
+    fn unknown(
+        &mut self,
+        what: &str,
+        name: &str,
+        known: &[&str],
+        source: &Arc<Source>,
+        span: Range<usize>,
+    ) {
+        let hint = closest(name, known.iter().copied()).map(|name| format!("did you mean `{name}`?"));
+        let message = format!("there is no {what} `{name}`");
+        self.found.error("unknown", source, span, message).hint = hint;
+    }
+}
+
+fn at(used: &Use, span: &Range<usize>) -> Range<usize> {
+    let (start, end) = (span.start + used.range.start, span.start + used.range.end);
+    if end <= span.end { start..end } else { span.clone() }
+}
+
+/// Finds derived facts that need themselves.
+fn cycles(workflow: &Workflow, found: &mut Diagnostics) {
+    for machine in &workflow.machines {
+        for (name, expression) in &machine.lets {
+            let mut open = vec![name.clone()];
+            let mut seen = Vec::new();
+            while let Some(next) = open.pop() {
+                let Some((_, id)) = machine.lets.iter().find(|(known, _)| *known == next) else {
+                    continue;
+                };
+                for used in &workflow.expression(*id).names.variables {
+                    let used: Arc<str> = used.path[0].as_str().into();
+                    if used == *name {
+                        let at = workflow.expression(*expression);
+                        let message = format!("`{name}` is derived from itself");
+                        found.error("cycle", &at.source, at.span.clone(), message);
+                        open.clear();
+                        break;
+                    }
+                    if !seen.contains(&used) {
+                        seen.push(used.clone());
+                        open.push(used);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! From a definition as written to a workflow, with everything that is wrong with it at once.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use toml::Spanned;
+
+use crate::answer::Outcome;
+use crate::definition::{
+    ActionText, Bundle, Definition, FieldTable, FieldText, InnerText, MachineText, RuleText, Rules,
+    Text, ValueText,
+};
+use crate::diagnostic::{Diagnostics, Source, closest};
+use crate::digest::digest_of;
+use crate::json::{Json, List};
+use crate::syntax::{Names, Parts, SyntaxError};
+use crate::types::{Field, Record, RecordId, Records, Type};
+use crate::workflow::{
+    Action, Assignment, Binding, Does, Expression, ExprId, Guard, GuardParts, Machine, MachineId,
+    NewValue, OUTER, Param, Phase, PhaseId, Reply, Rule, RuleSet, TextId, TextTemplate, Workflow,
+};
+
+/// The name of the machine on the state document, and of the document in expressions.
+const STATE: &str = "state";
+
+/// Events that come from outside and that a workflow need not declare as actions.
+pub const EVENTS: &[&str] = &["stop"];
+
+/// What the configuration changes about a workflow.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// The place of state documents.
+    pub document: Option<String>,
+    /// Values of constants.
+    pub constants: Vec<(String, Json)>,
+}
+
+/// Resolves a definition.
+///
+/// # Errors
+/// All findings, if at least one is an error.
+pub fn resolve(bundle: &Bundle, overrides: &Overrides) -> Result<Workflow, Diagnostics> {
+    let mut found = Diagnostics::default();
+    let definition = Definition::read(&bundle.definition, &mut found);
+    let workflow = definition.map(|definition| {
+        let resolver = Resolver {
+            bundle,
+            source: &bundle.definition,
+            found: &mut found,
+            expressions: Vec::new(),
+            texts: Vec::new(),
+            machine_names: std::iter::once(STATE.to_string())
+                .chain(definition.inner.iter().map(|inner| inner.name.get_ref().clone()))
+                .collect(),
+            actions: definition.actions.iter().map(|(name, _)| name.get_ref().clone()).collect(),
+        };
+        resolver.workflow(&definition, overrides)
+    });
+    if let Some(workflow) = &workflow {
+        crate::names::check(workflow, &mut found);
+    }
+    found.sort();
+    match workflow {
+        Some(workflow) if !found.has_errors() => Ok(workflow),
+        _ => Err(found),
+    }
+}
+
+struct Resolver<'a> {
+    bundle: &'a Bundle,
+    source: &'a Arc<Source>,
+    found: &'a mut Diagnostics,
+    expressions: Vec<Expression>,
+    texts: Vec<TextTemplate>,
+    machine_names: Vec<String>,
+    actions: Vec<String>,
+}
+
+impl Resolver<'_> {
+    fn workflow(mut self, definition: &Definition, overrides: &Overrides) -> Workflow {
+        let head = &definition.head;
+        let records = self.records(definition);
+        let state = records.named(STATE).map_or(Type::Any, Type::Record);
+        let constants = self.constants(definition, overrides);
+        let place = overrides.document.as_ref().or(head.document.as_ref());
+        let document = place.cloned().unwrap_or(format!(".phasegate/{}/*.json", head.name));
+        if document.matches('*').count() > 1 || crate::evidence::contained(&document).is_err() {
+            self.error(
+                0..0,
+                "document",
+                format!("the document's place {document:?} must be relative, with at most one `*`"),
+            );
+        }
+        let mut machines = vec![self.machine(STATE, &head.field, None, &definition.outer)];
+        machines[0].initial = self.phase_named(&machines[0].phases, &head.initial);
+        for inner in &definition.inner {
+            machines.push(self.inner(inner));
+        }
+        let actions =
+            definition.actions.iter().map(|(name, text)| self.action(name, text)).collect();
+        let mut pieces: Vec<&[u8]> = vec![self.source.text.as_bytes()];
+        for (path, file) in &self.bundle.files {
+            pieces.extend([path.as_bytes(), file.text.as_bytes()]);
+        }
+        Workflow {
+            name: head.name.clone(),
+            about: head.about.clone(),
+            digest: digest_of(&pieces),
+            document,
+            updated: head.updated.clone(),
+            reentry: head.reentry,
+            patience: head.patience,
+            block_exit: head.block_exit,
+            way_out: head.way_out,
+            constants,
+            records,
+            state,
+            machines,
+            actions,
+            expressions: self.expressions,
+            texts: self.texts,
+        }
+    }
+
+    fn error(&mut self, span: Range<usize>, code: &'static str, message: impl Into<String>) {
+        self.found.error(code, self.source, span, message);
+    }
+
+    fn unknown<'k>(
+        &mut self,
+        span: Range<usize>,
+        what: &str,
+        name: &str,
+        known: impl IntoIterator<Item = &'k str>,
+    ) {
+        let known: Vec<&str> = known.into_iter().collect();
+        let hint = match closest(name, known.iter().copied()) {
+            Some(meant) => Some(format!("did you mean `{meant}`?")),
+            None if known.is_empty() => None,
+            None => Some(format!("there are: {}", known.join(", "))),
+        };
+        let message = format!("there is no {what} `{name}`");
+        self.found.error("unknown", self.source, span, message).hint = hint;
+    }
+
+    fn constants(&mut self, definition: &Definition, overrides: &Overrides) -> Vec<(String, Json)> {
+        let mut constants: Vec<(String, Json)> = definition
+            .constants
+            .iter()
+            .map(|(name, value)| (name.get_ref().clone(), literal(value)))
+            .collect();
+        for (name, value) in &overrides.constants {
+            match constants.iter_mut().find(|(known, _)| known == name) {
+                Some((_, constant)) => *constant = value.clone(),
+                None => {
+                    let known: Vec<&str> = constants.iter().map(|(name, _)| &**name).collect();
+                    let known = known.join(", ");
+                    let message = format!("the configuration sets `{name}`, but the constants are: {known}");
+                    self.error(0..0, "constant", message);
+                }
+            }
+        }
+        constants
+    }
+
+    fn records(&mut self, definition: &Definition) -> Records {
+        let names: Vec<Arc<str>> =
+            definition.records.iter().map(|record| record.name.get_ref().as_str().into()).collect();
+        let mut records = Vec::new();
+        for (record, name) in definition.records.iter().zip(&names) {
+            let mut fields = Vec::new();
+            for (name, text) in &record.fields {
+                fields.extend(self.field(name, text, &names));
+            }
+            records.push(Arc::new(Record { name: name.clone(), fields }));
+        }
+        Records(records)
+    }
+
+    fn field(
+        &mut self,
+        name: &Spanned<String>,
+        text: &Spanned<FieldText>,
+        records: &[Arc<str>],
+    ) -> Option<Field> {
+        let short;
+        let table = match text.get_ref() {
+            FieldText::Full(table) => table,
+            FieldText::Name(ty) => {
+                let optional = ty.ends_with('?');
+                let ty = Some(ty.trim_end_matches('?').to_string());
+                short = FieldTable { ty, optional, ..FieldTable::default() };
+                &short
+            }
+        };
+        let mut named = |ty: &str| match ty {
+            "string" => Some(Type::String),
+            "integer" => Some(Type::Integer),
+            "number" => Some(Type::Number),
+            "boolean" => Some(Type::Boolean),
+            "any" => Some(Type::Any),
+            other => {
+                let found = records.iter().position(|record| &**record == other);
+                if found.is_none() {
+                    let basic = ["string", "integer", "number", "boolean", "any"];
+                    let known = basic.into_iter().chain(records.iter().map(|name| &**name));
+                    self.unknown(text.span(), "type", other, known);
+                }
+                found.map(|index| Type::Record(RecordId(index)))
+            }
+        };
+        let ty = match (&table.ty, &table.list, &table.map, &table.one_of) {
+            (Some(ty), None, None, None) => named(ty)?,
+            (None, Some(of), None, None) => Type::List(Box::new(named(of)?)),
+            (None, None, Some(of), None) => Type::Map(Box::new(named(of)?)),
+            (None, None, None, Some(names)) => {
+                Type::OneOf(names.iter().map(|name| name.as_str().into()).collect())
+            }
+            _ => {
+                let message = "a field has exactly one of `type`, `list`, `map` and `one_of`";
+                self.error(text.span(), "shape", message);
+                return None;
+            }
+        };
+        Some(Field {
+            name: name.get_ref().as_str().into(),
+            ty,
+            optional: table.optional,
+            default: table.default.as_ref().map(literal),
+        })
+    }
+
+    fn inner(&mut self, inner: &InnerText) -> Machine {
+        let mut path = inner.head.each.get_ref().split('.').map(str::to_string);
+        let root = path.next().unwrap_or_default();
+        let own = inner.name.get_ref();
+        let of = match self.machine_names.iter().position(|name| *name == root && name != own) {
+            Some(index) => MachineId(index),
+            None => {
+                let known = self.machine_names.clone();
+                let known = known.iter().filter(|name| *name != own).map(String::as_str);
+                self.unknown(inner.head.each.span(), "machine", &root, known);
+                OUTER
+            }
+        };
+        let pick = inner.head.pick.as_ref().map(|pick| self.expression(pick));
+        let binding = Binding { of, path: path.collect(), pick };
+        let mut machine = self.machine(own, &inner.head.field, Some(binding), &inner.machine);
+        machine.initial =
+            inner.head.initial.as_ref().and_then(|name| self.phase_named(&machine.phases, name));
+        machine
+    }
+
+    fn machine(
+        &mut self,
+        name: &str,
+        field: &str,
+        binding: Option<Binding>,
+        text: &MachineText,
+    ) -> Machine {
+        let names: Vec<&str> = text.phases.iter().map(|phase| phase.name.get_ref().as_str()).collect();
+        let lets = text
+            .lets
+            .iter()
+            .map(|(name, source)| (name.get_ref().as_str().into(), self.expression(source)))
+            .collect();
+        let label = |phase: &str| match &binding {
+            None => phase.to_string(),
+            Some(_) => format!("{name}.{phase}"),
+        };
+        let any = self.rules(&label("any"), &text.any, &names);
+        let phases = text
+            .phases
+            .iter()
+            .map(|phase| {
+                let outcome = phase.head.outcome;
+                if outcome.is_some() && !phase.head.is_final {
+                    self.error(phase.name.span(), "shape", "only a final phase has an outcome");
+                }
+                Phase {
+                    name: phase.name.get_ref().as_str().into(),
+                    about: phase.head.about.clone(),
+                    ends: phase.head.is_final.then(|| outcome.unwrap_or(Outcome::Done)),
+                    rules: self.rules(&label(phase.name.get_ref()), &phase.rules, &names),
+                    span: phase.name.span(),
+                }
+            })
+            .collect();
+        Machine { name: name.into(), binding, field: field.into(), initial: None, lets, any, phases }
+    }
+
+    fn phase_named(&mut self, phases: &[Phase], name: &Spanned<String>) -> Option<PhaseId> {
+        let found = phases.iter().position(|phase| &*phase.name == name.get_ref().as_str());
+        if found.is_none() {
+            let known: Vec<String> = phases.iter().map(|phase| phase.name.to_string()).collect();
+            self.unknown(name.span(), "phase", name.get_ref(), known.iter().map(String::as_str));
+        }
+        found.map(PhaseId)
+    }
+
+    fn rules(&mut self, label: &str, rules: &Rules, phases: &[&str]) -> RuleSet {
+        let mut always = Vec::new();
+        for (index, (span, rule)) in rules.always.iter().enumerate() {
+            let label = format!("{label} always {}", index + 1);
+            if rule.on.is_some() {
+                self.error(span.clone(), "shape", "a rule under `always` needs no event: remove `on`");
+            }
+            if rule.block.is_some() || rule.allow.is_some() || rule.deny.is_some() {
+                let message = "a rule under `always` cannot answer: no one asked";
+                self.error(span.clone(), "shape", message);
+            }
+            always.push(self.rule(&label, span, rule, phases));
+        }
+        let mut on_event = Vec::new();
+        for (index, (span, rule)) in rules.rules.iter().enumerate() {
+            let label = format!("{label} {}", index + 1);
+            if rule.on.is_none() {
+                let message = "a rule needs an event: add `on`, or move it under `always`";
+                self.error(span.clone(), "shape", message);
+            }
+            on_event.push(self.rule(&label, span, rule, phases));
+        }
+        RuleSet { rules: on_event, always }
+    }
+
+    fn rule(&mut self, label: &str, span: &Range<usize>, rule: &RuleText, phases: &[&str]) -> Rule {
+        let on: Vec<String> = rule.on.as_ref().map(|on| on.names().to_vec()).unwrap_or_default();
+        for event in &on {
+            let actions = self.actions.clone();
+            if !EVENTS.contains(&event.as_str()) && !actions.contains(event) {
+                let known = EVENTS.iter().copied().chain(actions.iter().map(String::as_str));
+                self.unknown(span.clone(), "event or action", event, known);
+            }
+        }
+        let when = rule.when.as_ref().map(|when| self.guard(when));
+        let set = rule.set.iter().filter_map(|(path, value)| self.assignment(path, value)).collect();
+        let goto = rule.goto.as_ref().and_then(|name| {
+            let found = phases.iter().position(|phase| phase == name.get_ref());
+            if found.is_none() {
+                self.unknown(name.span(), "phase", name.get_ref(), phases.iter().copied());
+            }
+            found.map(PhaseId)
+        });
+        let ask = rule.ask.as_ref().and_then(|name| {
+            let names = self.machine_names.clone();
+            let inner = &names[1..];
+            let found = inner.iter().position(|machine| machine == name.get_ref());
+            if found.is_none() {
+                let known = inner.iter().map(String::as_str);
+                self.unknown(name.span(), "machine", name.get_ref(), known);
+            }
+            found.map(|index| MachineId(index + 1))
+        });
+        let reply = self.reply(span, rule);
+        let moves = rule.goto.is_some() || !rule.set.is_empty() || reply.is_some();
+        if !moves && rule.ask.is_none() {
+            let message = "the rule does nothing: it needs `set`, `goto`, `ask` or an answer";
+            self.error(span.clone(), "shape", message);
+        }
+        if moves && rule.ask.is_some() {
+            let message = "a rule that asks an inner machine does nothing else: split it in two";
+            self.error(span.clone(), "shape", message);
+        }
+        let (line, _) = self.source.position(span.start);
+        Rule { label: label.into(), line, span: span.clone(), on, when, set, goto, ask, reply }
+    }
+
+    fn reply(&mut self, span: &Range<usize>, rule: &RuleText) -> Option<Reply> {
+        if rule.until.is_some() != (rule.allow == Some(Outcome::Waiting)) {
+            let message = "`allow = \"waiting\"` says with `until` what it waits for, and only it does";
+            self.error(span.clone(), "shape", message);
+        }
+        if rule.message.is_some() && rule.allow.is_none() {
+            self.error(span.clone(), "shape", "`message` goes with `allow`");
+        }
+        match (&rule.block, &rule.allow, &rule.deny) {
+            (None, None, None) => None,
+            (Some(text), None, None) => Some(Reply::Block(self.text(text)?)),
+            (None, None, Some(text)) => Some(Reply::Deny(self.text(text)?)),
+            (None, Some(outcome), None) => {
+                let message = rule.message.as_ref().and_then(|text| self.text(text));
+                Some(Reply::Allow { outcome: *outcome, until: rule.until, message })
+            }
+            _ => {
+                self.error(span.clone(), "shape", "a rule has one answer: `block`, `allow` or `deny`");
+                None
+            }
+        }
+    }
+
+    fn assignment(
+        &mut self,
+        path: &Spanned<String>,
+        value: &Spanned<ValueText>,
+    ) -> Option<Assignment> {
+        let mut steps = path.get_ref().split('.').map(str::to_string);
+        let root = steps.next().unwrap_or_default();
+        let Some(index) = self.machine_names.iter().position(|name| *name == root) else {
+            let names = self.machine_names.clone();
+            self.unknown(path.span(), "object", &root, names.iter().map(String::as_str));
+            return None;
+        };
+        let steps: Vec<String> = steps.collect();
+        if steps.is_empty() || steps.iter().any(String::is_empty) {
+            self.error(path.span(), "shape", format!("`{}` names no field", path.get_ref()));
+            return None;
+        }
+        let value = match value.get_ref() {
+            ValueText::Bool(literal) => NewValue::Literal(Json::from(*literal)),
+            ValueText::Integer(literal) => NewValue::Literal(Json::from(*literal)),
+            ValueText::Expression(text) => {
+                NewValue::Expression(self.expression(&Spanned::new(value.span(), text.clone())))
+            }
+            ValueText::Template { template } => {
+                NewValue::Rendered(self.file("templates", template, value.span())?)
+            }
+        };
+        Some(Assignment { machine: MachineId(index), path: steps, value })
+    }
+
+    fn action(&mut self, name: &Spanned<String>, text: &ActionText) -> Action {
+        let file = |this: &mut Self, file: &Option<Spanned<String>>| {
+            let file = file.as_ref()?;
+            this.file("templates", file.get_ref(), file.span())
+        };
+        let does = match (file(self, &text.creates), file(self, &text.shows)) {
+            (Some(document), None) => {
+                let name = text.name.as_ref().map(|name| {
+                    self.inline(name.get_ref().clone(), self.source.clone(), name.span())
+                });
+                Does::Create { name, document }
+            }
+            (None, Some(shown)) => Does::Show { text: shown, json: file(self, &text.shows_json) },
+            (None, None) => Does::Event,
+            (Some(_), Some(_)) => {
+                self.error(name.span(), "shape", "an action creates or shows, not both");
+                Does::Event
+            }
+        };
+        let params = text
+            .param
+            .iter()
+            .map(|(name, param)| Param {
+                name: name.clone(),
+                about: param.about.clone(),
+                ty: param.ty,
+                default: param.default.as_ref().map(literal),
+                optional: param.optional,
+            })
+            .collect();
+        Action { name: name.get_ref().clone(), about: text.about.clone(), params, does }
+    }
+
+    fn guard(&mut self, text: &Spanned<String>) -> Guard {
+        let source = self.expression(text);
+        let whole = self.expressions[source.0].clone();
+        let mut leaf = |range: Range<usize>| {
+            if range == (0..whole.text.len()) {
+                return source;
+            }
+            let text = whole.text[range.clone()].to_string();
+            let names = Names::of_expression(&text).unwrap_or_default();
+            let (source, span) = (whole.source.clone(), whole.span.clone());
+            self.expressions.push(Expression { text, source, span, names });
+            ExprId(self.expressions.len() - 1)
+        };
+        let parts = GuardParts::build(&Parts::of(&whole.text), &mut leaf);
+        Guard { source, parts }
+    }
+
+    fn expression(&mut self, text: &Spanned<String>) -> ExprId {
+        let span = inside(self.source, text.span(), text.get_ref());
+        let names = self.names(Names::of_expression(text.get_ref()), self.source.clone(), &span);
+        let text = text.get_ref().clone();
+        self.expressions.push(Expression { text, source: self.source.clone(), span, names });
+        ExprId(self.expressions.len() - 1)
+    }
+
+    fn text(&mut self, text: &Spanned<Text>) -> Option<TextId> {
+        match text.get_ref() {
+            Text::Inline(inline) => {
+                Some(self.inline(inline.clone(), self.source.clone(), text.span()))
+            }
+            Text::File { prompt } => self.file("prompts", prompt, text.span()),
+        }
+    }
+
+    fn file(&mut self, folder: &str, name: &str, span: Range<usize>) -> Option<TextId> {
+        let path = format!("{folder}/{name}");
+        let Some(file) = self.bundle.files.get(&path) else {
+            let folder = format!("{folder}/");
+            let files = &self.bundle.files;
+            let known: Vec<&str> = files.keys().filter_map(|key| key.strip_prefix(&folder)).collect();
+            self.unknown(span, &format!("file in {folder}"), name, known);
+            return None;
+        };
+        let source = file.clone();
+        Some(self.inline(source.text.to_string(), source.clone(), 0..source.text.len()))
+    }
+
+    fn inline(&mut self, text: String, source: Arc<Source>, span: Range<usize>) -> TextId {
+        let span = inside(&source, span, &text);
+        let names = self.names(Names::of_text(&text), source.clone(), &span);
+        self.texts.push(TextTemplate { text, source, span, names });
+        TextId(self.texts.len() - 1)
+    }
+
+    fn names(
+        &mut self,
+        names: Result<Names, SyntaxError>,
+        source: Arc<Source>,
+        span: &Range<usize>,
+    ) -> Names {
+        names.unwrap_or_else(|error| {
+            let span = match error.range {
+                Some(range) => span.start + range.start..span.start + range.end,
+                None => span.clone(),
+            };
+            self.found.error("syntax", &source, span, error.message);
+            Names::default()
+        })
+    }
+}
+
+/// Where the text of a TOML string stands in the file, without quotes; the whole string where it
+/// has escapes.
+fn inside(source: &Source, span: Range<usize>, text: &str) -> Range<usize> {
+    match source.text.get(span.clone()).and_then(|raw| raw.find(text)) {
+        Some(at) => span.start + at..span.start + at + text.len(),
+        None => span,
+    }
+}
+
+/// A TOML value as JSON.
+fn literal(value: &toml::Value) -> Json {
+    match value {
+        toml::Value::String(text) => Json::from(text.as_str()),
+        toml::Value::Integer(number) => Json::from(*number),
+        toml::Value::Float(number) => {
+            serde_json::Number::from_f64(*number).map_or(Json::Null, Json::Number)
+        }
+        toml::Value::Boolean(value) => Json::from(*value),
+        toml::Value::Datetime(time) => Json::from(time.to_string()),
+        toml::Value::Array(items) => Json::List(Arc::new(List(items.iter().map(literal).collect()))),
+        toml::Value::Table(table) => crate::functions::object(
+            table.iter().map(|(name, value)| (name.clone(), literal(value))),
+        ),
+    }
+}

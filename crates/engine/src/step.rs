@@ -1,0 +1,110 @@
+//! What came of an event: the answer, the document as it is now, and how it came about.
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::Answer;
+use crate::evidence::Reading;
+use crate::json::Json;
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// `stop`, or an action's name.
+    pub name: String,
+    pub actor: Actor,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default = "Json::object", skip_serializing_if = "is_empty")]
+    pub params: Json,
+}
+
+fn is_empty(params: &Json) -> bool {
+    matches!(params, Json::Object(object) if object.is_empty())
+}
+
+impl Event {
+    /// A stop of an agent.
+    pub fn stop(session: Option<String>) -> Event {
+        Event { name: "stop".into(), actor: Actor::Worker, session, params: Json::object() }
+    }
+
+    /// Whether the event wants an answer from every phase it passes through.
+    pub fn is_question(&self) -> bool {
+        self.name == "stop"
+    }
+}
+
+/// Who caused an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Actor {
+    Human,
+    Worker,
+    Reviewer,
+    Orchestrator,
+    Engine,
+}
+
+/// The result of a decision.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub answer: Answer,
+    /// The state document after the step.
+    pub document: Json,
+    pub changed: bool,
+    pub from: String,
+    pub to: String,
+    pub moves: Vec<Move>,
+    pub trace: Trace,
+    pub readings: Vec<Reading>,
+}
+
+/// A change of phase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// `state`, or the element: `group auth`.
+    pub of: String,
+    pub from: String,
+    pub to: String,
+    /// The rule's label.
+    pub by: String,
+}
+
+/// Which rules were tried, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    pub tried: Vec<Tried>,
+    /// How many more were tried than are listed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: usize,
+    /// Labels of the rules that fired, each once: for coverage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fired: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// A rule that was tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tried {
+    pub rule: String,
+    pub line: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub element: Option<String>,
+    pub held: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+}
+
+/// A part of a guard and what it came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    pub text: String,
+    pub held: bool,
+    /// The values of the names in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<(String, String)>,
+}

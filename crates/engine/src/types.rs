@@ -1,0 +1,269 @@
+//! What a workflow declares about its data: records with typed fields.
+//!
+//! State documents and artifacts come from outside. They are checked against these records before
+//! any rule looks at them, and a field that may be absent says here what it then reads as.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::json::Json;
+
+/// The type of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Type {
+    Any,
+    String,
+    Integer,
+    Number,
+    Boolean,
+    OneOf(Vec<Arc<str>>),
+    Record(RecordId),
+    List(Box<Type>),
+    Map(Box<Type>),
+}
+
+/// A record's place in [`Records`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordId(pub usize);
+
+/// A field of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    pub name: Arc<str>,
+    pub ty: Type,
+    /// May be absent or null.
+    pub optional: bool,
+    /// What it reads as when absent.
+    pub default: Option<Json>,
+}
+
+impl Field {
+    /// What a guard reads where the document has no such member.
+    pub fn when_absent(&self) -> &Json {
+        self.default.as_ref().unwrap_or(&Json::Null)
+    }
+}
+
+/// A named set of fields. Members that it does not name are kept and not checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    pub name: Arc<str>,
+    pub fields: Vec<Field>,
+}
+
+impl Record {
+    /// The field called `name`.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| &*field.name == name)
+    }
+}
+
+/// All records of a workflow.
+#[derive(Clone, Debug, Default)]
+pub struct Records(pub Vec<Arc<Record>>);
+
+/// A value that does not fit its type, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mismatch {
+    pub path: String,
+    pub message: String,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "{} {}", self.path, self.message)
+    }
+}
+
+/// No more than this many mismatches are worth reading.
+const MOST_MISMATCHES: usize = 8;
+
+impl Records {
+    /// The record of that name.
+    pub fn named(&self, name: &str) -> Option<RecordId> {
+        self.0.iter().position(|record| &*record.name == name).map(RecordId)
+    }
+
+    /// The record.
+    pub fn get(&self, id: RecordId) -> &Arc<Record> {
+        &self.0[id.0]
+    }
+
+    /// Checks a value against a type, and marks its objects with their records so that absent
+    /// members read as declared.
+    ///
+    /// # Errors
+    /// All mismatches (the first few of many).
+    pub fn declare(&self, ty: &Type, value: &mut Json, name: &str) -> Result<(), Vec<Mismatch>> {
+        let mut check = Check { records: self, path: vec![Step::Name(name.into())], found: vec![] };
+        check.value(ty, value);
+        if check.found.is_empty() { Ok(()) } else { Err(check.found) }
+    }
+
+    /// The type at a path of member names below a type; `Any` where nothing is declared.
+    pub fn type_at<'a>(&self, ty: &Type, path: impl IntoIterator<Item = &'a str>) -> Type {
+        let mut here = ty.clone();
+        for step in path {
+            here = match here {
+                Type::Record(id) => {
+                    self.get(id).field(step).map_or(Type::Any, |field| field.ty.clone())
+                }
+                Type::List(inner) | Type::Map(inner) => *inner,
+                _ => return Type::Any,
+            };
+        }
+        here
+    }
+}
+
+enum Step {
+    Name(Arc<str>),
+    Index(usize),
+}
+
+struct Check<'r> {
+    records: &'r Records,
+    path: Vec<Step>,
+    found: Vec<Mismatch>,
+}
+
+impl Check<'_> {
+    fn value(&mut self, ty: &Type, value: &mut Json) {
+        if self.found.len() >= MOST_MISMATCHES {
+            return;
+        }
+        match (ty, value) {
+            (Type::Any, _)
+            | (Type::String, Json::String(_))
+            | (Type::Number, Json::Number(_))
+            | (Type::Boolean, Json::Bool(_)) => {}
+            (Type::Integer, Json::Number(number)) if !number.is_f64() => {}
+            (Type::OneOf(names), Json::String(text)) if names.contains(text) => {}
+            (Type::Record(id), Json::Object(object)) => {
+                let record = self.records.get(*id).clone();
+                let object = Arc::make_mut(object);
+                for field in &record.fields {
+                    self.path.push(Step::Name(field.name.clone()));
+                    match object.get_mut(&field.name) {
+                        None if field.optional || field.default.is_some() => {}
+                        None => self.mismatch("is missing".into()),
+                        Some(Json::Null) if field.optional => {}
+                        Some(member) => self.value(&field.ty, member),
+                    }
+                    self.path.pop();
+                }
+                object.declare(record);
+            }
+            (Type::List(of), Json::List(list)) => {
+                for (index, item) in Arc::make_mut(list).0.iter_mut().enumerate() {
+                    self.path.push(Step::Index(index));
+                    self.value(of, item);
+                    self.path.pop();
+                }
+            }
+            (Type::Map(of), Json::Object(object)) => {
+                for (name, member) in Arc::make_mut(object).iter_mut() {
+                    self.path.push(Step::Name(name.clone()));
+                    self.value(of, member);
+                    self.path.pop();
+                }
+            }
+            (ty, value) => {
+                let is = match value {
+                    Json::String(_) | Json::Bool(_) | Json::Number(_) => value.brief(),
+                    other => other.kind().to_string(),
+                };
+                self.mismatch(format!("is {is}, but must be {}", self.describe(ty)));
+            }
+        }
+    }
+
+    fn describe(&self, ty: &Type) -> String {
+        match ty {
+            Type::Any => "any value".into(),
+            Type::String => "a string".into(),
+            Type::Integer => "an integer".into(),
+            Type::Number => "a number".into(),
+            Type::Boolean => "true or false".into(),
+            Type::OneOf(names) => format!("one of {}", names.join(", ")),
+            Type::Record(id) => format!("an object ({})", self.records.get(*id).name),
+            Type::List(_) => "a list".into(),
+            Type::Map(_) => "an object".into(),
+        }
+    }
+
+    fn mismatch(&mut self, message: String) {
+        let mut path = String::new();
+        for step in &self.path {
+            match step {
+                Step::Name(name) if path.is_empty() => path.push_str(name),
+                Step::Name(name) => path.extend([".", name]),
+                Step::Index(index) => path.push_str(&format!("[{index}]")),
+            }
+        }
+        self.found.push(Mismatch { path, message });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records() -> Records {
+        let field = |name: &str, ty, optional| Field {
+            name: name.into(),
+            ty,
+            optional,
+            default: None,
+        };
+        Records(vec![
+            Arc::new(Record {
+                name: "state".into(),
+                fields: vec![
+                    field("phase", Type::String, false),
+                    field("entries", Type::List(Box::new(Type::Record(RecordId(1)))), false),
+                ],
+            }),
+            Arc::new(Record {
+                name: "entry".into(),
+                fields: vec![
+                    field("status", Type::OneOf(vec!["pending".into(), "failed".into()]), false),
+                    field("error", Type::String, true),
+                ],
+            }),
+        ])
+    }
+
+    #[test]
+    fn every_mismatch_is_named_with_its_path() {
+        let mut value =
+            Json::parse(br#"{"entries":[{"status":"pending","error":null},{"status":"banana"}]}"#)
+                .unwrap();
+        let found = records().declare(&Type::Record(RecordId(0)), &mut value, "state").unwrap_err();
+        let texts: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "state.phase is missing",
+                "state.entries[1].status is \"banana\", but must be one of pending, failed",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_absent_optional_member_reads_as_none_and_stays_absent() {
+        let text = br#"{"phase":"a","x":1,"entries":[{"status":"pending"}]}"#;
+        let mut value = Json::parse(text).unwrap();
+        records().declare(&Type::Record(RecordId(0)), &mut value, "state").unwrap();
+        let env = minijinja::Environment::new();
+        let eval = |source: &str| {
+            let context = Value::from_pairs([("state", value.to_value())]);
+            env.compile_expression_owned(source.to_string()).unwrap().eval(context)
+        };
+        use minijinja::Value;
+        assert!(eval("state.entries[0].error is none").unwrap().is_true());
+        assert!(eval("state.entries[0].banana is none").is_err());
+        assert!(eval("state.get('banana') is none").unwrap().is_true());
+        assert_eq!(value.to_text(None).trim_end().as_bytes(), text);
+    }
+}

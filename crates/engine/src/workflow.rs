@@ -1,0 +1,266 @@
+//! A workflow, resolved: every name is a number, every expression is known to parse.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::answer::{Outcome, Until};
+use crate::definition::{ParamType, Reentry};
+use crate::diagnostic::Source;
+use crate::json::Json;
+use crate::syntax::{Names, Parts};
+use crate::types::{Records, Type};
+
+/// Phases, and rules between them.
+#[derive(Clone, Debug)]
+pub struct Workflow {
+    pub name: String,
+    pub about: String,
+    /// The digest of the definition and of all files beside it.
+    pub digest: String,
+    /// Where state documents are: a path with at most one `*`, which stands for the run's name.
+    pub document: String,
+    /// The field that is set to the time of every change.
+    pub updated: Option<String>,
+    pub reentry: Reentry,
+    pub patience: u32,
+    pub block_exit: u8,
+    pub way_out: bool,
+    pub constants: Vec<(String, Json)>,
+    pub records: Records,
+    /// The type of the state document.
+    pub state: Type,
+    /// The machine on the state document first, then the inner ones.
+    pub machines: Vec<Machine>,
+    pub actions: Vec<Action>,
+    pub expressions: Vec<Expression>,
+    pub texts: Vec<TextTemplate>,
+}
+
+/// The machine on the state document.
+pub const OUTER: MachineId = MachineId(0);
+
+/// A machine's place in a workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineId(pub usize);
+
+/// A phase's place in its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PhaseId(pub usize);
+
+/// An expression's place in a workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExprId(pub usize);
+
+/// A text's place in a workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextId(pub usize);
+
+/// A machine on the state document or on an element of it.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// `state`, or what an element is called in expressions.
+    pub name: Arc<str>,
+    /// Which elements an inner machine runs on.
+    pub binding: Option<Binding>,
+    /// The field that holds the phase.
+    pub field: String,
+    pub initial: Option<PhaseId>,
+    pub lets: Vec<(Arc<str>, ExprId)>,
+    pub any: RuleSet,
+    pub phases: Vec<Phase>,
+}
+
+/// Where an inner machine's elements are.
+#[derive(Clone, Debug)]
+pub struct Binding {
+    /// The machine of whose object `path` is a part.
+    pub of: MachineId,
+    pub path: Vec<String>,
+    pub pick: Option<ExprId>,
+}
+
+/// A phase.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    pub name: Arc<str>,
+    pub about: Option<String>,
+    /// What a stop in a final phase is answered with.
+    pub ends: Option<Outcome>,
+    pub rules: RuleSet,
+    pub span: Range<usize>,
+}
+
+/// Rules for events, and rules that need none.
+#[derive(Clone, Debug, Default)]
+pub struct RuleSet {
+    pub rules: Vec<Rule>,
+    pub always: Vec<Rule>,
+}
+
+/// A rule.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Names the rule in traces and coverage: `triage 2`, `any always 1`.
+    pub label: Arc<str>,
+    pub line: usize,
+    pub span: Range<usize>,
+    pub on: Vec<String>,
+    pub when: Option<Guard>,
+    pub set: Vec<Assignment>,
+    pub goto: Option<PhaseId>,
+    pub ask: Option<MachineId>,
+    pub reply: Option<Reply>,
+}
+
+/// A guard: its expression, taken apart.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    pub source: ExprId,
+    pub parts: GuardParts,
+}
+
+/// A part of a guard.
+#[derive(Clone, Debug)]
+pub enum GuardParts {
+    All(Vec<GuardParts>),
+    Any(Vec<GuardParts>),
+    Not(Box<GuardParts>),
+    Leaf(ExprId),
+}
+
+/// A field to set.
+#[derive(Clone, Debug)]
+pub struct Assignment {
+    pub machine: MachineId,
+    pub path: Vec<String>,
+    pub value: NewValue,
+}
+
+/// What a field is set to.
+#[derive(Clone, Debug)]
+pub enum NewValue {
+    Literal(Json),
+    Expression(ExprId),
+    /// A text that is JSON once rendered.
+    Rendered(TextId),
+}
+
+/// What a rule answers.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    Block(TextId),
+    Allow { outcome: Outcome, until: Option<Until>, message: Option<TextId> },
+    Deny(TextId),
+}
+
+/// Something that can be asked of a workflow.
+#[derive(Clone, Debug)]
+pub struct Action {
+    pub name: String,
+    pub about: String,
+    pub params: Vec<Param>,
+    pub does: Does,
+}
+
+/// What an action does.
+#[derive(Clone, Debug)]
+pub enum Does {
+    /// Makes a new run.
+    Create { name: Option<TextId>, document: TextId },
+    /// Shows a text, and JSON with `--json`.
+    Show { text: TextId, json: Option<TextId> },
+    /// Is an event for the rules.
+    Event,
+}
+
+/// A parameter of an action.
+#[derive(Clone, Debug)]
+pub struct Param {
+    pub name: String,
+    pub about: String,
+    pub ty: ParamType,
+    pub default: Option<Json>,
+    pub optional: bool,
+}
+
+/// An expression and where it was written.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    pub text: String,
+    pub source: Arc<Source>,
+    pub span: Range<usize>,
+    pub names: Names,
+}
+
+/// A text with holes and where it was written.
+#[derive(Clone, Debug)]
+pub struct TextTemplate {
+    pub text: String,
+    pub source: Arc<Source>,
+    pub span: Range<usize>,
+    pub names: Names,
+}
+
+impl Workflow {
+    /// The machine.
+    pub fn machine(&self, id: MachineId) -> &Machine {
+        &self.machines[id.0]
+    }
+
+    /// The machine on the state document.
+    pub fn outer(&self) -> &Machine {
+        &self.machines[0]
+    }
+
+    /// The action of that name.
+    pub fn action(&self, name: &str) -> Option<&Action> {
+        self.actions.iter().find(|action| action.name == name)
+    }
+
+    /// The state document's place for a run of that name.
+    pub fn document_of(&self, run: &str) -> String {
+        self.document.replacen('*', run, 1)
+    }
+
+    /// The source of the expression.
+    pub fn expression(&self, id: ExprId) -> &Expression {
+        &self.expressions[id.0]
+    }
+
+    /// Every rule, machine by machine, in the order of the definition.
+    pub fn rules(&self) -> impl Iterator<Item = (&Machine, &Rule)> {
+        self.machines.iter().flat_map(|machine| {
+            let own = machine.any.always.iter().chain(&machine.any.rules);
+            let phases = machine
+                .phases
+                .iter()
+                .flat_map(|phase| phase.rules.always.iter().chain(&phase.rules.rules));
+            own.chain(phases).map(move |rule| (machine, rule))
+        })
+    }
+}
+
+impl Machine {
+    /// The phase of that name.
+    pub fn phase(&self, name: &str) -> Option<PhaseId> {
+        self.phases.iter().position(|phase| &*phase.name == name).map(PhaseId)
+    }
+
+    /// What the name is bound to: the document's machine is `state` in expressions.
+    pub fn get(&self, id: PhaseId) -> &Phase {
+        &self.phases[id.0]
+    }
+}
+
+impl GuardParts {
+    /// Builds the parts, asking for an expression for each leaf.
+    pub(crate) fn build(parts: &Parts, leaf: &mut impl FnMut(Range<usize>) -> ExprId) -> GuardParts {
+        let mut all = |items: &[Parts]| items.iter().map(|item| GuardParts::build(item, leaf)).collect();
+        match parts {
+            Parts::All(items) => GuardParts::All(all(items)),
+            Parts::Any(items) => GuardParts::Any(all(items)),
+            Parts::Not(inner) => GuardParts::Not(Box::new(GuardParts::build(inner, leaf))),
+            Parts::Leaf(range) => GuardParts::Leaf(leaf(range.clone())),
+        }
+    }
+}
