@@ -1,0 +1,17 @@
+//! The world around the engine: where projects, workflows and runs are found, how they are stored,
+//! what evidence the disk holds, and the one way that every event takes.
+
+pub mod catalog;
+pub mod config;
+pub mod fault_log;
+pub mod fault_point;
+pub mod file_store;
+pub mod gate;
+pub mod git;
+pub mod journal;
+pub mod ledger;
+pub mod project;
+pub mod run;
+pub mod store;
+pub mod transcript;
+pub mod world;

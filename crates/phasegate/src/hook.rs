@@ -1,0 +1,192 @@
+//! The hook door: one JSON object in, exactly one JSON object out.
+//!
+//! Whatever goes wrong here allows the stop, with exit 0 and a message: a client treats other
+//! endings as a block or drops them silently, and both are worse.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use phasegate_engine::answer::{Answer, Outcome};
+use phasegate_runtime::fault_log;
+use phasegate_runtime::gate::{Answered, Gate, Stop, Verdict};
+use phasegate_runtime::project::Project;
+use phasegate_runtime::world::Told;
+use serde::{Deserialize, Serialize};
+
+use crate::print;
+
+/// A payload larger than this is not read.
+const MOST_BYTES: u64 = 8 << 20;
+
+/// What Claude Code sends at a stop. Every field may be missing, and others may be there.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Payload {
+    session_id: Option<String>,
+    transcript_path: Option<PathBuf>,
+    cwd: Option<PathBuf>,
+    stop_hook_active: Option<bool>,
+    last_assistant_message: Option<String>,
+    background_tasks: Option<Vec<BackgroundTask>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct BackgroundTask {
+    status: Option<String>,
+}
+
+impl BackgroundTask {
+    /// A task that says nothing about its end is still running.
+    fn runs(&self) -> bool {
+        !matches!(
+            self.status.as_deref(),
+            Some("completed" | "failed" | "killed" | "cancelled" | "stopped" | "done")
+        )
+    }
+}
+
+/// What Claude Code understands.
+#[derive(Debug, Default, Serialize)]
+struct Output {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(rename = "systemMessage", skip_serializing_if = "Option::is_none")]
+    system_message: Option<String>,
+}
+
+/// `phasegate hook EVENT [--client NAME]`
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    if std::env::var_os("PHASEGATE_DISABLE").is_some_and(|value| value == "1") {
+        return say(&Output::default(), 0);
+    }
+    let answered = catch_unwind(AssertUnwindSafe(|| run(args)));
+    match answered {
+        Ok(Ok((output, code))) => say(&output, code),
+        Ok(Err(failure)) => say(&failure.output(), 0),
+        Err(_) => say(&Failure::new(None, "an internal error; please report it").output(), 0),
+    }
+}
+
+fn say(output: &Output, code: u8) -> ExitCode {
+    let text = serde_json::to_string(output).unwrap_or_else(|_| "{}".into());
+    print::line(&text);
+    ExitCode::from(code)
+}
+
+/// A failure of our own.
+struct Failure {
+    project: Option<PathBuf>,
+    message: String,
+}
+
+impl Failure {
+    fn new(project: Option<&Path>, message: impl Into<String>) -> Failure {
+        Failure { project: project.map(Path::to_path_buf), message: message.into() }
+    }
+
+    /// Says and keeps it.
+    fn output(&self) -> Output {
+        fault_log::note(self.project.as_deref(), &self.message);
+        let message = format!("phasegate: {} (The stop was allowed.)", self.message);
+        Output { system_message: Some(message), ..Output::default() }
+    }
+}
+
+fn run(args: impl Iterator<Item = OsString>) -> Result<(Output, u8), Failure> {
+    arguments(args).map_err(|message| Failure::new(None, message))?;
+    let payload = read().map_err(|message| Failure::new(None, message))?;
+    let cwd = match payload.cwd.clone() {
+        Some(cwd) => cwd,
+        None => std::env::current_dir()
+            .map_err(|error| Failure::new(None, format!("the working folder is gone: {error}")))?,
+    };
+    if !cwd.is_dir() {
+        let message = format!("the payload's `cwd` is no folder: {}", cwd.display());
+        return Err(Failure::new(None, message));
+    }
+    let found = Project::find(&cwd).map_err(|message| Failure::new(None, message))?;
+    let Some(project) = found else { return Ok((Output::default(), 0)) };
+    let background = payload.background_tasks.iter().flatten().any(BackgroundTask::runs);
+    let stop = Stop {
+        session: payload.session_id.filter(|session| !session.is_empty()),
+        after_block: payload.stop_hook_active.unwrap_or(false),
+        background,
+        told: Told {
+            last_message: payload.last_assistant_message,
+            transcript: payload.transcript_path,
+        },
+    };
+    Ok(answer(&project, &Gate::new(&project).stop(&stop)))
+}
+
+/// The event and the client, which the installed command names.
+fn arguments(mut args: impl Iterator<Item = OsString>) -> Result<(), String> {
+    let event = args.next().unwrap_or_default();
+    if event != "stop" {
+        return Err(format!("there is no hook event {:?}; there is: stop", event.to_string_lossy()));
+    }
+    while let Some(arg) = args.next() {
+        let client = match arg.to_str().and_then(|arg| arg.strip_prefix("--client")) {
+            Some("") => args.next().unwrap_or_default().to_string_lossy().into_owned(),
+            Some(value) if value.starts_with('=') => value[1..].to_string(),
+            _ => return Err(format!("unknown argument {:?}", arg.to_string_lossy())),
+        };
+        if client != "claude" {
+            return Err(format!("there is no client {client:?}; there is: claude"));
+        }
+    }
+    Ok(())
+}
+
+fn read() -> Result<Payload, String> {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(MOST_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| format!("the payload cannot be read: {error}"))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(format!("the payload is larger than {} MB", MOST_BYTES >> 20));
+    }
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    if text.trim_ascii().is_empty() {
+        return Err("the payload on stdin is empty".into());
+    }
+    serde_json::from_slice(text).map_err(|error| format!("the payload is not understood: {error}"))
+}
+
+fn answer(project: &Project, verdict: &Verdict) -> (Output, u8) {
+    let mut messages = Vec::new();
+    for fault in &verdict.faults {
+        fault_log::note(Some(&project.root), fault);
+        messages.push(fault.clone());
+    }
+    for answered in &verdict.answers {
+        messages.extend(answered.notes.iter().cloned());
+        messages.extend(message(answered));
+    }
+    let system_message = (!messages.is_empty()).then(|| format!("phasegate: {}", messages.join(" ")));
+    match verdict.block() {
+        Some(Answered { answer: Answer::Block { reason }, block_exit, .. }) => {
+            let reason = Some(reason.clone());
+            (Output { decision: Some("block"), reason, system_message }, *block_exit)
+        }
+        _ => (Output { system_message, ..Output::default() }, 0),
+    }
+}
+
+/// What the user is told about an ALLOW.
+fn message(answered: &Answered) -> Option<String> {
+    let Answer::Allow { outcome, message, .. } = &answered.answer else { return None };
+    let run = &answered.run;
+    match (outcome, message) {
+        (Some(Outcome::Fault), Some(text)) => {
+            Some(format!("run {run}: {text} (The stop was allowed.)"))
+        }
+        (Some(Outcome::Inactive), _) | (_, None) => None,
+        (_, Some(text)) => Some(text.clone()),
+    }
+}

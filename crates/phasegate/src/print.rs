@@ -1,0 +1,65 @@
+//! Output: data on stdout, everything else on stderr, colour only where someone looks at it.
+
+use std::io::{self, IsTerminal, Write};
+
+/// Writes to stdout. A reader that has gone away is no error.
+pub fn out(text: &str) {
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// Writes a line to stdout.
+pub fn line(text: &str) {
+    out(&format!("{text}\n"));
+}
+
+/// Writes a line to stderr.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Writes a value as JSON to stdout.
+pub fn json(value: &impl serde::Serialize) {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => line(&text),
+        Err(error) => note(&format!("error: {error}")),
+    }
+}
+
+/// Whether stdout may be coloured.
+pub fn colour() -> bool {
+    io::stdout().is_terminal() && allowed()
+}
+
+/// Whether stderr may be coloured.
+pub fn colour_stderr() -> bool {
+    io::stderr().is_terminal() && allowed()
+}
+
+fn allowed() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Colours that are used.
+#[derive(Clone, Copy, Debug)]
+pub enum Paint {
+    Red,
+    Green,
+    Yellow,
+    Bold,
+    Dim,
+}
+
+/// The text, painted if stdout may be coloured.
+pub fn paint(paint: Paint, text: &str) -> String {
+    if !colour() {
+        return text.to_string();
+    }
+    let code = match paint {
+        Paint::Red => 31,
+        Paint::Green => 32,
+        Paint::Yellow => 33,
+        Paint::Bold => 1,
+        Paint::Dim => 2,
+    };
+    format!("\x1b[{code}m{text}\x1b[0m")
+}

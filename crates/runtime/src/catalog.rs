@@ -1,0 +1,177 @@
+//! The workflows that are known: the project's own, the user's, and the built-in ones. Of two with
+//! one name the first in that order wins.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use phasegate_engine::definition::{Bundle, Head};
+use phasegate_engine::diagnostic::{Diagnostics, Source};
+use phasegate_engine::resolve::resolve;
+use phasegate_engine::workflow::Workflow;
+
+use crate::config::{Config, user_folder};
+
+mod builtin {
+    include!(concat!(env!("OUT_DIR"), "/builtin_files.rs"));
+}
+
+/// The definition's file in a workflow's folder.
+const DEFINITION: &str = "workflow.toml";
+
+/// Where a workflow comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    BuiltIn,
+    /// A definition file, alone or in a folder of its own.
+    File(PathBuf),
+}
+
+/// A workflow that is known, not yet read as a whole.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub name: String,
+    pub origin: Origin,
+    /// The head of its definition, or why it cannot be read.
+    pub head: Result<Head, String>,
+}
+
+impl Entry {
+    /// Where its state documents are.
+    pub fn document(&self, config: &Config) -> Option<String> {
+        let head = self.head.as_ref().ok()?;
+        let configured = config.overrides(&self.name).document;
+        Some(configured.or(head.document.clone()).unwrap_or(format!(".phasegate/{}/*.json", self.name)))
+    }
+
+    /// Reads the whole workflow with its files.
+    pub fn bundle(&self) -> std::io::Result<Bundle> {
+        match &self.origin {
+            Origin::BuiltIn => Ok(builtin_bundle(&self.name)),
+            Origin::File(path) => file_bundle(path),
+        }
+    }
+
+    /// Reads and resolves the workflow.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn load(&self, config: &Config) -> Result<Workflow, LoadError> {
+        let bundle = self.bundle().map_err(|error| LoadError::Io(self.name.clone(), error))?;
+        resolve(&bundle, &config.overrides(&self.name)).map_err(LoadError::Definition)
+    }
+}
+
+/// Why a workflow cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("cannot read workflow {0}: {1}")]
+    Io(String, std::io::Error),
+    #[error("{0}")]
+    Definition(Diagnostics),
+}
+
+/// All workflows that are known in a project, by name.
+pub fn catalog(project: Option<&Path>) -> Vec<Entry> {
+    let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
+    let mut add = |entry: Entry| {
+        entries.entry(entry.name.clone()).or_insert(entry);
+    };
+    let folders = project.map(|root| root.join(".phasegate")).into_iter().chain(user_folder());
+    for folder in folders {
+        for path in definitions(&folder.join("workflows")) {
+            add(file_entry(&path));
+        }
+    }
+    for (path, text) in builtin::FILES {
+        if let Some(name) = path.strip_suffix("/workflow.toml") {
+            let head = Head::read(text).map_err(|error| error.to_string());
+            add(Entry { name: name.to_string(), origin: Origin::BuiltIn, head });
+        }
+    }
+    entries.into_values().collect()
+}
+
+/// Definition files in a folder: `NAME.toml` and `NAME/workflow.toml`.
+fn definitions(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter_map(|path| {
+            if path.is_dir() {
+                Some(path.join(DEFINITION)).filter(|path| path.is_file())
+            } else {
+                path.extension().is_some_and(|extension| extension == "toml").then_some(path)
+            }
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// The workflow defined in a file. Its name is the file's, or that of its folder.
+pub fn file_entry(path: &Path) -> Entry {
+    let own_folder = path.file_name().is_some_and(|name| name == DEFINITION);
+    let named = if own_folder { path.parent().and_then(Path::file_name) } else { path.file_stem() };
+    let name = named.unwrap_or_default().to_string_lossy().into_owned();
+    let head = fs::read_to_string(path).map_err(|error| error.to_string()).and_then(|text| {
+        let head = Head::read(&text).map_err(|error| error.to_string())?;
+        if head.name == name {
+            return Ok(head);
+        }
+        Err(format!("the workflow is called `{}`, but its file `{name}`", head.name))
+    });
+    Entry { name, origin: Origin::File(path.to_path_buf()), head }
+}
+
+fn builtin_bundle(name: &str) -> Bundle {
+    let mut files = BTreeMap::new();
+    for (path, text) in builtin::FILES {
+        if let Some(own) = path.strip_prefix(name).and_then(|rest| rest.strip_prefix('/')) {
+            let source = Source { name: format!("workflows/{path}").into(), text: Cow::Borrowed(text) };
+            files.insert(own.to_string(), Arc::new(source));
+        }
+    }
+    split(files)
+}
+
+fn file_bundle(path: &Path) -> std::io::Result<Bundle> {
+    let mut files = BTreeMap::new();
+    let mut read = |path: &Path, name: String| {
+        let text = Cow::Owned(fs::read_to_string(path)?);
+        let shown = path.display().to_string();
+        files.insert(name, Arc::new(Source { name: shown.into(), text }));
+        Ok::<(), std::io::Error>(())
+    };
+    read(path, DEFINITION.to_string())?;
+    // A definition in a folder of its own has its prompts, templates and cases beside it; one that
+    // stands alone has a folder with its name.
+    let folder = match path.file_name() {
+        Some(name) if name == DEFINITION => path.parent().map(Path::to_path_buf),
+        _ => Some(path.with_extension("")),
+    };
+    for folder in folder.into_iter() {
+        for part in ["prompts", "templates", "cases", "demo"] {
+            let Ok(entries) = fs::read_dir(folder.join(part)) else { continue };
+            for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
+                read(&entry.path(), format!("{part}/{}", entry.file_name().to_string_lossy()))?;
+            }
+        }
+    }
+    Ok(split(files))
+}
+
+fn split(mut files: BTreeMap<String, Arc<Source>>) -> Bundle {
+    let empty = || Arc::new(Source { name: DEFINITION.into(), text: Cow::Borrowed("") });
+    let definition = files.remove(DEFINITION).unwrap_or_else(empty);
+    Bundle { definition, files }
+}
+
+/// The files of a built-in workflow, relative to its folder.
+pub fn builtin_files(name: &str) -> Vec<(&'static str, &'static str)> {
+    let own = |path: &'static str| path.strip_prefix(name).and_then(|rest| rest.strip_prefix('/'));
+    builtin::FILES.iter().filter_map(|(path, text)| Some((own(path)?, *text))).collect()
+}

@@ -1,0 +1,89 @@
+//! Configuration: `.phasegate/config.toml` in the project, over `config.toml` in the user's
+//! configuration folder.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use phasegate_engine::json::Json;
+use phasegate_engine::resolve::Overrides;
+use serde::Deserialize;
+
+/// What can be configured.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// By workflow.
+    #[serde(default)]
+    pub workflow: BTreeMap<String, WorkflowConfig>,
+}
+
+/// What can be configured about a workflow.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkflowConfig {
+    /// Whether its runs are looked for at all.
+    pub enabled: Option<bool>,
+    /// Where its state documents are.
+    pub document: Option<String>,
+    /// Values of its constants.
+    #[serde(default, rename = "const")]
+    pub constants: BTreeMap<String, Json>,
+}
+
+impl Config {
+    /// The configuration of a project.
+    ///
+    /// # Errors
+    /// A sentence with file, line and column, where a file cannot be read or understood.
+    pub fn load(project: &Path) -> Result<Config, String> {
+        let mut config = Config::default();
+        let files = user_folder().into_iter().chain([project.join(".phasegate")]);
+        for file in files.map(|folder| folder.join("config.toml")) {
+            match std::fs::read_to_string(&file) {
+                Ok(text) => config.add(toml::from_str(&text).map_err(|error| {
+                    let at = error.span().map_or(0, |span| span.start);
+                    let line = text[..at.min(text.len())].matches('\n').count() + 1;
+                    format!("{}:{line}: {}", file.display(), error.message())
+                })?),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(format!("cannot read {}: {error}", file.display())),
+            }
+        }
+        Ok(config)
+    }
+
+    /// Adds a configuration that wins over what is there.
+    fn add(&mut self, over: Config) {
+        for (name, over) in over.workflow {
+            let here = self.workflow.entry(name).or_default();
+            here.enabled = over.enabled.or(here.enabled);
+            here.document = over.document.or(here.document.take());
+            here.constants.extend(over.constants);
+        }
+    }
+
+    /// Whether runs of the workflow are looked for.
+    pub fn enabled(&self, workflow: &str) -> bool {
+        self.workflow.get(workflow).and_then(|config| config.enabled).unwrap_or(true)
+    }
+
+    /// What the configuration changes about a workflow.
+    pub fn overrides(&self, workflow: &str) -> Overrides {
+        match self.workflow.get(workflow) {
+            None => Overrides::default(),
+            Some(config) => Overrides {
+                document: config.document.clone(),
+                constants: config.constants.clone().into_iter().collect(),
+            },
+        }
+    }
+}
+
+/// The user's configuration folder for Phasegate.
+pub fn user_folder() -> Option<PathBuf> {
+    let base = match std::env::var_os("XDG_CONFIG_HOME") {
+        Some(folder) if !folder.is_empty() => PathBuf::from(folder),
+        _ => PathBuf::from(std::env::var_os("HOME")?).join(".config"),
+    };
+    Some(base.join("phasegate"))
+}

@@ -1,0 +1,241 @@
+//! The store on a single machine: files under the project, and the kernel's locks.
+//!
+//! Kernel locks die with their holder, so no lock outlives a killed process. A value is replaced by
+//! writing a temporary file beside it, flushing it to the disk, and renaming it over the old one:
+//! whoever reads sees the old or the new whole.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use phasegate_engine::functions::filename;
+
+use crate::fault_point;
+use crate::run::RunId;
+use crate::store::{Key, Lease, Store, StoreError, Stored, Version};
+use crate::world::{self, Walk};
+
+/// How long a hook waits for others on the same run before it gives up, loudly.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A state document larger than this is refused.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// How much of a journal's end is searched for its last line.
+const TAIL: u64 = 1 << 20;
+
+/// A store in a project's folder.
+#[derive(Clone, Debug)]
+pub struct FileStore {
+    root: PathBuf,
+}
+
+struct FileLease(#[expect(dead_code, reason = "held, not read: closing it releases the lock")] File);
+
+impl Lease for FileLease {}
+
+impl FileStore {
+    /// The store of the project at `root`.
+    pub fn new(root: &Path) -> FileStore {
+        FileStore { root: root.to_path_buf() }
+    }
+
+    /// Where a run's ledger, journal and lock are.
+    pub fn folder(&self, run: &RunId) -> PathBuf {
+        self.root.join(".phasegate/runs").join(filename(&run.workflow)).join(filename(&run.name))
+    }
+
+    fn path(&self, key: &Key) -> Result<PathBuf, StoreError> {
+        match key {
+            Key::Document(place) => {
+                world::inside(&self.root, place).map_err(StoreError::Refused)
+            }
+            Key::Ledger(run) => Ok(self.folder(run).join("ledger.json")),
+        }
+    }
+
+    fn journal(&self, run: &RunId) -> PathBuf {
+        self.folder(run).join("journal.jsonl")
+    }
+}
+
+fn failed(what: &str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    let what = format!("cannot {what} {}", path.display());
+    move |source| StoreError::Io { what, source }
+}
+
+fn version(meta: &fs::Metadata) -> Version {
+    Version(format!("{}:{}:{}.{}", meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
+}
+
+/// The temporary file for a value: one name only, so that a crash leaves one file at most, and the
+/// next holder of the lease removes it.
+fn temporary(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.phasegate-tmp"))
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        // Without this the rename itself could be lost in a power cut.
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+impl Store for FileStore {
+    fn lease(&self, run: &RunId, document: &Key) -> Result<Box<dyn Lease>, StoreError> {
+        let folder = self.folder(run);
+        fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
+        let path = folder.join("lock");
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = file.map_err(failed("open", &path))?;
+        let since = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(10));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::Busy(run.clone(), PATIENCE.as_secs()));
+                }
+                Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
+            }
+        }
+        for key in [document, &Key::Ledger(run.clone())] {
+            // A leftover of a process that was killed: never renamed, so never valid.
+            let _ = fs::remove_file(temporary(&self.path(key)?));
+        }
+        Ok(Box::new(FileLease(file)))
+    }
+
+    fn documents(&self, pattern: &str) -> Result<Vec<String>, StoreError> {
+        Walk::new(&self.root).files(pattern).map_err(StoreError::Refused)
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        let path = self.path(key)?;
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed("open", &path)(error)),
+        };
+        let meta = file.metadata().map_err(failed("read", &path))?;
+        if meta.len() > MOST_BYTES {
+            let size = meta.len() >> 20;
+            return Err(StoreError::Refused(format!("{} has {size} MB, which is too large", path.display())));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0) + 1);
+        file.read_to_end(&mut bytes).map_err(failed("read", &path))?;
+        Ok(Some(Stored { bytes, version: version(&meta) }))
+    }
+
+    fn version(&self, key: &Key) -> Result<Option<Version>, StoreError> {
+        let path = self.path(key)?;
+        match fs::metadata(&path) {
+            Ok(meta) => Ok(Some(version(&meta))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed("read", &path)(error)),
+        }
+    }
+
+    fn put(&self, key: &Key, expected: Option<&Version>, bytes: &[u8]) -> Result<(), StoreError> {
+        let path = self.path(key)?;
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed("create", folder))?;
+        }
+        // A value behind a link is replaced where it is; the link stays.
+        let path = path.canonicalize().unwrap_or(path);
+        let temporary = temporary(&path);
+        let mut file = File::create(&temporary).map_err(failed("write", &temporary))?;
+        file.write_all(bytes).map_err(failed("write", &temporary))?;
+        if let Ok(meta) = fs::metadata(&path) {
+            let _ = file.set_permissions(meta.permissions());
+        }
+        // Without this a power cut after the rename could leave an empty file.
+        file.sync_all().map_err(failed("flush", &temporary))?;
+        drop(file);
+        fault_point::reach("temporary-written");
+        // The last look before the rename: the narrowest window in which an editor that takes no
+        // lock could be overwritten.
+        if self.version(key)?.as_ref() != expected {
+            let _ = fs::remove_file(&temporary);
+            return Err(StoreError::Conflict(path.display().to_string()));
+        }
+        fs::rename(&temporary, &path).map_err(failed("replace", &path))?;
+        sync_folder(&path).map_err(failed("flush the folder of", &path))
+    }
+
+    fn set_aside(&self, key: &Key) -> Result<String, StoreError> {
+        let path = self.path(key)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut number = 1;
+        loop {
+            let aside = path.with_file_name(format!("{name}.corrupt-{number}"));
+            if !aside.exists() {
+                fs::rename(&path, &aside).map_err(failed("set aside", &path))?;
+                return Ok(aside.display().to_string());
+            }
+            number += 1;
+        }
+    }
+
+    fn append(&self, run: &RunId, line: &str) -> Result<(), StoreError> {
+        let path = self.journal(run);
+        let (_, torn) = self.last_line(run)?;
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let mut file = file.map_err(failed("open", &path))?;
+        if torn > 0 {
+            // The line was never answered for, since an answer follows its commit.
+            let length = file.metadata().map_err(failed("read", &path))?.len();
+            file.set_len(length - torn as u64).map_err(failed("repair", &path))?;
+        }
+        let mut text = String::with_capacity(line.len() + 1);
+        text.push_str(line);
+        text.push('\n');
+        #[cfg(debug_assertions)]
+        if std::env::var_os("PHASEGATE_FAULT_POINT").is_some_and(|place| place == "torn-journal") {
+            let _ = file.write_all(&text.as_bytes()[..text.len() / 2]);
+            std::process::abort();
+        }
+        file.write_all(text.as_bytes()).map_err(failed("write", &path))?;
+        file.sync_data().map_err(failed("flush", &path))
+    }
+
+    fn last_line(&self, run: &RunId) -> Result<(Option<String>, usize), StoreError> {
+        let path = self.journal(run);
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok((None, 0)),
+            Err(error) => return Err(failed("open", &path)(error)),
+        };
+        let length = file.metadata().map_err(failed("read", &path))?.len();
+        let start = length.saturating_sub(TAIL);
+        file.seek(SeekFrom::Start(start)).map_err(failed("read", &path))?;
+        let mut tail = Vec::new();
+        file.read_to_end(&mut tail).map_err(failed("read", &path))?;
+        let whole = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        let torn = tail.len() - whole;
+        let line = tail[..whole].strip_suffix(b"\n").map(|lines| {
+            let from = lines.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+            String::from_utf8_lossy(&lines[from..]).into_owned()
+        });
+        Ok((line, torn))
+    }
+
+    fn lines(&self, run: &RunId) -> Result<Vec<String>, StoreError> {
+        let path = self.journal(run);
+        let text = match fs::read(&path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed("read", &path)(error)),
+        };
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        Ok(whole.lines().map(str::to_string).collect())
+    }
+}

@@ -1,0 +1,78 @@
+//! Where runs are kept, as an interface: documents with compare-and-set, an append-only journal
+//! for each run, and the exclusive use of a run. Nothing here speaks of files.
+
+use crate::run::RunId;
+
+/// A stored value's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// A state document, by its place.
+    Document(String),
+    /// A run's bookkeeping.
+    Ledger(RunId),
+}
+
+/// A stored value and what it was when it was read.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    pub bytes: Vec<u8>,
+    pub version: Version,
+}
+
+/// Tells two states of a value apart. Opaque.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version(pub String);
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Somebody else changed the value since it was read.
+    #[error("{0} was changed by someone else meanwhile")]
+    Conflict(String),
+    /// Another process has had the run for too long.
+    #[error("another process has been using run {0} for {1} seconds")]
+    Busy(RunId, u64),
+    /// The place is not allowed.
+    #[error("{0}")]
+    Refused(String),
+    /// The medium failed.
+    #[error("{what}: {source}")]
+    Io {
+        what: String,
+        source: std::io::Error,
+    },
+}
+
+/// The exclusive use of a run; it ends when this is dropped, or with the process.
+pub trait Lease {}
+
+/// A store of runs.
+pub trait Store {
+    /// Waits for the exclusive use of a run.
+    fn lease(&self, run: &RunId, document: &Key) -> Result<Box<dyn Lease>, StoreError>;
+
+    /// The places of state documents that match a pattern, sorted.
+    fn documents(&self, pattern: &str) -> Result<Vec<String>, StoreError>;
+
+    /// A value, or none.
+    fn get(&self, key: &Key) -> Result<Option<Stored>, StoreError>;
+
+    /// The version of a value without the value.
+    fn version(&self, key: &Key) -> Result<Option<Version>, StoreError>;
+
+    /// Stores a value, whole or not at all, if it is still what `expected` says (`None`: absent).
+    fn put(&self, key: &Key, expected: Option<&Version>, bytes: &[u8]) -> Result<(), StoreError>;
+
+    /// Moves a value that cannot be understood out of the way; where to.
+    fn set_aside(&self, key: &Key) -> Result<String, StoreError>;
+
+    /// Adds a line to a run's journal, durably.
+    fn append(&self, run: &RunId, line: &str) -> Result<(), StoreError>;
+
+    /// The last whole line of a run's journal, and what was cut off behind it when a process died
+    /// while writing.
+    fn last_line(&self, run: &RunId) -> Result<(Option<String>, usize), StoreError>;
+
+    /// All whole lines of a run's journal.
+    fn lines(&self, run: &RunId) -> Result<Vec<String>, StoreError>;
+}
