@@ -16,7 +16,7 @@ use crate::json::Json;
 use crate::names::type_of;
 use crate::step::{Event, Move, Part, Step, Trace, Tried};
 use crate::workflow::{
-    Assignment, ExprId, GuardParts, Machine, MachineId, NewValue, OUTER, Phase, PhaseId, Reply,
+    Assignment, Expression, GuardParts, Machine, MachineId, NewValue, OUTER, Phase, PhaseId, Reply,
     Rule, TextId, Workflow,
 };
 
@@ -68,9 +68,12 @@ pub fn decide(
 ) -> Step {
     let recorder = Arc::new(Recorder::new(evidence));
     let env = environment(&recorder, &workflow.records);
-    let mut deciding = Deciding::new(workflow, &env, &recorder, document.clone(), event, run);
     let from = phase_name(workflow, &document);
-    let decided = deciding.decide(event);
+    let mut deciding = Deciding::new(workflow, &env, &recorder, document, event, run);
+    let fits = deciding.declare();
+    // Taken only now: a document that is shared would be copied to be declared.
+    let document = deciding.document.clone();
+    let decided = fits.and_then(|()| deciding.decide(event));
     let Deciding { document: after, moves, trace, changed, .. } = deciding;
     let readings = recorder.readings();
     match decided {
@@ -133,7 +136,7 @@ struct Deciding<'w> {
     workflow: &'w Workflow,
     env: &'w Environment<'w>,
     recorder: &'w Recorder,
-    compiled: HashMap<usize, Arc<minijinja::Expression<'w, 'w>>>,
+    compiled: HashMap<*const Expression, Arc<minijinja::Expression<'w, 'w>>>,
     document: Json,
     changed: bool,
     /// The document, and the elements that the question has gone down to.
@@ -187,7 +190,6 @@ impl<'w> Deciding<'w> {
     }
 
     fn decide(&mut self, event: &Event) -> Result<Answer, Fault> {
-        self.declare()?;
         let answer = self.question(event)?;
         if answer.is_some() {
             self.settle()?;
@@ -375,10 +377,11 @@ impl<'w> Deciding<'w> {
                 return Err(Fault::new(format!("state.{path} is {kind}, but `{}` runs on each element of it", machine.name)));
             }
         };
-        let keys = match binding.pick {
+        let keys = match &binding.pick {
             None => keys,
             Some(pick) => {
-                let picked = Json::from_value(&self.evaluate(pick)?).map_err(|error| self.fault_at(pick, &error))?;
+                let picked = self.evaluate(pick)?;
+                let picked = Json::from_value(&picked).map_err(|error| fault_at(pick, &error))?;
                 keys.into_iter().filter(|key| *key == picked).collect()
             }
         };
@@ -402,7 +405,7 @@ impl<'w> Deciding<'w> {
         let mut parts = Vec::new();
         let held = match &rule.when {
             None => true,
-            Some(guard) => self.guard(&guard.parts, &mut parts)?,
+            Some(guard) => self.guard(guard.parts(), &mut parts)?,
         };
         if held && rule.ask.is_none() && !self.trace.fired.iter().any(|label| **label == *rule.label) {
             self.trace.fired.push(rule.label.to_string());
@@ -417,7 +420,7 @@ impl<'w> Deciding<'w> {
         Ok(held)
     }
 
-    fn guard(&mut self, guard: &GuardParts, seen: &mut Vec<Part>) -> Result<bool, Fault> {
+    fn guard(&mut self, guard: &'w GuardParts, seen: &mut Vec<Part>) -> Result<bool, Fault> {
         match guard {
             GuardParts::All(items) => {
                 for item in items {
@@ -436,16 +439,15 @@ impl<'w> Deciding<'w> {
                 Ok(false)
             }
             GuardParts::Not(inner) => Ok(!self.guard(inner, seen)?),
-            GuardParts::Leaf(id) => {
-                let value = self.evaluate(*id)?;
+            GuardParts::Leaf(leaf) => {
+                let value = self.evaluate(leaf)?;
                 if value.is_undefined() {
-                    return Err(Fault::new(format!("{} is undefined", self.place_of(*id))));
+                    return Err(Fault::new(format!("{} is undefined", place_of(leaf))));
                 }
                 let held = value.is_true();
                 if self.trace.tried.len() < MOST_TRIED {
-                    let reads = self.reads(*id);
-                    let text = self.workflow.expression(*id).text.clone();
-                    seen.push(Part { text, held, reads });
+                    let reads = self.reads(leaf);
+                    seen.push(Part { text: leaf.text.clone(), held, reads });
                 }
                 Ok(held)
             }
@@ -453,9 +455,9 @@ impl<'w> Deciding<'w> {
     }
 
     /// The values of the names in an expression, in short.
-    fn reads(&mut self, id: ExprId) -> Vec<(String, String)> {
+    fn reads(&mut self, expression: &'w Expression) -> Vec<(String, String)> {
         let mut reads: Vec<(String, String)> = Vec::new();
-        for used in &self.workflow.expression(id).names.variables {
+        for used in &expression.names().variables {
             let Ok(Some(mut value)) = self.named(&used.path[0]) else { continue };
             let reached = used.path[1..].iter().all(|member| match value.get_attr(member) {
                 Ok(next) => {
@@ -464,8 +466,8 @@ impl<'w> Deciding<'w> {
                 }
                 Err(_) => false,
             });
-            if let Some(json) = reached.then(|| Json::from_value(&value).ok()).flatten() {
-                reads.push((used.dotted(), json.brief()));
+            if reached {
+                reads.push((used.dotted(), brief(&value)));
             }
         }
         reads
@@ -496,12 +498,12 @@ impl<'w> Deciding<'w> {
         }
     }
 
-    fn assign(&mut self, assignment: &Assignment) -> Result<(), Fault> {
+    fn assign(&mut self, assignment: &'w Assignment) -> Result<(), Fault> {
         let mut value = match &assignment.value {
             NewValue::Literal(value) => value.clone(),
-            NewValue::Expression(id) => {
-                let value = self.evaluate(*id)?;
-                Json::from_value(&value).map_err(|error| self.fault_at(*id, &error))?
+            NewValue::Expression(expression) => {
+                let value = self.evaluate(expression)?;
+                Json::from_value(&value).map_err(|error| fault_at(expression, &error))?
             }
             NewValue::Rendered(id) => {
                 let text = self.text(*id)?;
@@ -518,7 +520,8 @@ impl<'w> Deciding<'w> {
         path.extend(assignment.path.iter().cloned());
         let name = format!("state.{}", path.join("."));
         if value != Json::Null {
-            self.workflow.records.declare(&ty, &mut value, &name).map_err(|found| {
+            let fits = self.workflow.records.declare(&ty, &mut value, &name);
+            fits.map_err(|found| {
                 let found: Vec<String> = found.iter().map(ToString::to_string).collect();
                 Fault::new(format!("a rule sets what does not fit: {}", found.join("; ")))
             })?;
@@ -550,24 +553,24 @@ impl<'w> Deciding<'w> {
 
     // --- expressions ------------------------------------------------------------------------
 
-    fn evaluate(&mut self, id: ExprId) -> Result<Value, Fault> {
-        let source = self.workflow.expression(id);
-        let context = self.context(source.names.variables.iter().map(|used| used.path[0].as_str()))?;
-        let compiled = match self.compiled.get(&id.0) {
+    fn evaluate(&mut self, expression: &'w Expression) -> Result<Value, Fault> {
+        let names = expression.names().variables.iter().map(|used| used.path[0].as_str());
+        let context = self.context(names)?;
+        let compiled = match self.compiled.get(&std::ptr::from_ref(expression)) {
             Some(compiled) => compiled.clone(),
             None => {
-                let compiled = self.env.compile_expression(&source.text);
-                let compiled = Arc::new(compiled.map_err(|error| self.fault_at(id, &error))?);
-                self.compiled.insert(id.0, compiled.clone());
+                let compiled = self.env.compile_expression(&expression.text);
+                let compiled = Arc::new(compiled.map_err(|error| fault_at(expression, &error))?);
+                self.compiled.insert(expression, compiled.clone());
                 compiled
             }
         };
-        compiled.eval(context).map_err(|error| self.fault_at(id, &error))
+        compiled.eval(context).map_err(|error| fault_at(expression, &error))
     }
 
     fn text(&mut self, id: TextId) -> Result<String, Fault> {
         let text = &self.workflow.texts[id.0];
-        let context = self.context(text.names.variables.iter().map(|used| used.path[0].as_str()))?;
+        let context = self.context(text.names().variables.iter().map(|used| used.path[0].as_str()))?;
         let rendered = self.env.render_str(&text.text, context);
         rendered.map_err(|error| {
             let (line, _) = text.source.position(text.span.start);
@@ -600,8 +603,8 @@ impl<'w> Deciding<'w> {
             if let Some(value) = bound.lets.get(name) {
                 return Ok(Some(value.clone()));
             }
-            if let Some((name, id)) = machine.lets.iter().find(|(known, _)| &**known == name) {
-                let value = self.evaluate(*id)?;
+            if let Some((name, facts)) = machine.lets.iter().find(|(known, _)| &**known == name) {
+                let value = self.evaluate(facts)?;
                 self.bound[depth].lets.insert(name.clone(), value.clone());
                 return Ok(Some(value));
             }
@@ -617,22 +620,29 @@ impl<'w> Deciding<'w> {
             }
         })
     }
+}
 
-    fn place_of(&self, id: ExprId) -> String {
-        let expression = self.workflow.expression(id);
-        let (line, column) = expression.source.position(expression.span.start);
-        format!("{}:{line}:{column}: `{}`", expression.source.name, expression.text)
-    }
+fn place_of(expression: &Expression) -> String {
+    let (line, column) = expression.source.position(expression.span.start);
+    format!("{}:{line}:{column}: `{}`", expression.source.name, expression.text)
+}
 
-    fn fault_at(&self, id: ExprId, error: &minijinja::Error) -> Fault {
-        Fault::new(format!("{}: {}", self.place_of(id), explain(error)))
-    }
+fn fault_at(expression: &Expression, error: &minijinja::Error) -> Fault {
+    Fault::new(format!("{}: {}", place_of(expression), explain(error)))
 }
 
 fn explain(error: &minijinja::Error) -> String {
     match error.detail() {
         Some(detail) => detail.to_string(),
         None => error.kind().to_string(),
+    }
+}
+
+/// A short form of a value for a trace.
+fn brief(value: &Value) -> String {
+    match value.len() {
+        Some(len) if value.as_str().is_none() => format!("[{len} elements]"),
+        _ => Json::from_value(value).map_or_else(|_| value.to_string(), |json| json.brief()),
     }
 }
 

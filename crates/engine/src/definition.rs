@@ -23,6 +23,17 @@ pub struct Bundle {
     pub files: BTreeMap<String, Arc<Source>>,
 }
 
+impl Bundle {
+    /// Everything that a decision can depend on: the definition, its prompts and its templates.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let files = self.files.iter().filter(|(path, _)| {
+            path.starts_with("prompts/") || path.starts_with("templates/")
+        });
+        let files = files.flat_map(|(path, file)| [path.as_bytes(), file.text.as_bytes()]);
+        std::iter::once(self.definition.text.as_bytes()).chain(files)
+    }
+}
+
 /// The keys before the first table. They say what the workflow is and where its runs are found.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use serde::Serialize;
@@ -15,15 +15,24 @@ pub struct Source {
     /// As a person would name it: a path.
     pub name: Arc<str>,
     pub text: Cow<'static, str>,
+    newlines: OnceLock<Vec<usize>>,
 }
 
 impl Source {
+    /// A text with a name.
+    pub fn new(name: &str, text: impl Into<Cow<'static, str>>) -> Arc<Source> {
+        Arc::new(Source { name: name.into(), text: text.into(), newlines: OnceLock::new() })
+    }
+
     /// Line and column (both from 1) of a byte offset.
     pub fn position(&self, offset: usize) -> (usize, usize) {
-        let before = &self.text[..offset.min(self.text.len())];
-        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        (line, before[start..].chars().count() + 1)
+        let newlines = self.newlines.get_or_init(|| {
+            self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect()
+        });
+        let offset = offset.min(self.text.len());
+        let line = newlines.partition_point(|newline| *newline < offset);
+        let start = if line == 0 { 0 } else { newlines[line - 1] + 1 };
+        (line + 1, self.text[start..offset].chars().count() + 1)
     }
 }
 

@@ -19,7 +19,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("text", "text(path): a file's text, none where there is no such file or it is not text"),
     ("json", "json(path[, record]): {exists, ok, value, error, digest} of a JSON file"),
     ("glob", "glob(pattern): the files that match, sorted"),
-    ("digest", "digest(path): the SHA-256 of a file, none where there is none"),
+    ("digest", "digest(path): the BLAKE3 digest of a file, none where there is none"),
     ("modified", "modified(path): when a file was last changed, none where there is none"),
     ("now", "now(): the time, as text"),
     ("env", "env(name): an environment variable, none where it is not set"),

@@ -99,7 +99,9 @@ impl Json {
     /// Where the text is not one JSON value; the error knows line and column.
     pub fn parse(text: &[u8]) -> Result<Json, serde_json::Error> {
         let mut keys = Keys::default();
-        let mut source = serde_json::Deserializer::from_slice(text);
+        // One look over the whole text is cheaper than one at each string.
+        let text = std::str::from_utf8(text).map_err(serde::de::Error::custom)?;
+        let mut source = serde_json::Deserializer::from_str(text);
         let value = Seed(&mut keys).deserialize(&mut source)?;
         source.end()?;
         Ok(value)
@@ -427,6 +429,9 @@ struct Keys {
     all: HashSet<Arc<str>>,
     in_order: Vec<Arc<str>>,
     next: usize,
+    /// Members of the objects that are being read, innermost last: each object is then allocated
+    /// once, in its size.
+    open: Vec<(Arc<str>, Json)>,
 }
 
 impl Keys {
@@ -525,12 +530,13 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut source: A) -> Result<Json, A::Error> {
-        let mut members: Vec<(Arc<str>, Json)> = Vec::new();
+        let start = self.0.open.len();
         // The last of two equal names wins, as in every JSON reader. Names are interned, so equal
         // names are equal pointers; a scan is enough for the objects of ordinary size.
         let mut places: HashMap<*const u8, usize> = HashMap::new();
         while let Some(key) = source.next_key_seed(KeySeed(self.0))? {
             let value = source.next_value_seed(Seed(self.0))?;
+            let members = &mut self.0.open[start..];
             let known = if members.len() < 32 {
                 members.iter().position(|(known, _)| Arc::ptr_eq(known, &key))
             } else {
@@ -544,9 +550,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
                     members[at].1 = value;
                     places.entry(key.as_ptr()).and_modify(|place| *place = at);
                 }
-                None => members.push((key, value)),
+                None => self.0.open.push((key, value)),
             }
         }
+        let members = self.0.open.split_off(start);
         Ok(Json::Object(Arc::new(Object { members, record: None })))
     }
 }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::functions;
-use crate::syntax::{Names, Use};
+use crate::syntax::{Names, SyntaxError, Use};
 use crate::types::Type;
-use crate::workflow::{Binding, Does, Machine, MachineId, NewValue, OUTER, Reply, Rule, Workflow};
+use crate::workflow::{
+    Binding, Does, Expression, Machine, MachineId, NewValue, OUTER, Reply, Rule, TextTemplate, Workflow,
+};
 
 /// What every expression can see beside the workflow's own names.
 pub const GIVEN: &[(&str, &str)] = &[
@@ -20,8 +22,8 @@ pub const GIVEN: &[(&str, &str)] = &[
 ];
 
 /// Finds unknown names, fields, functions, filters and tests.
-pub fn check(workflow: &Workflow, found: &mut Diagnostics) {
-    let mut check = Check { workflow, found, done: vec![false; workflow.expressions.len()] };
+pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnostics) {
+    let mut check = Check { workflow, definition, found };
     for index in 0..workflow.machines.len() {
         check.machine(MachineId(index));
     }
@@ -33,8 +35,7 @@ pub fn check(workflow: &Workflow, found: &mut Diagnostics) {
         };
         let scope = check.scope(OUTER);
         for text in texts.into_iter().flatten() {
-            let text = &workflow.texts[text.0];
-            check.names(&text.names, &text.source, &text.span, &scope);
+            check.text(&workflow.texts[text.0], &scope);
         }
     }
     cycles(workflow, found);
@@ -42,8 +43,8 @@ pub fn check(workflow: &Workflow, found: &mut Diagnostics) {
 
 struct Check<'a> {
     workflow: &'a Workflow,
+    definition: &'a Arc<Source>,
     found: &'a mut Diagnostics,
-    done: Vec<bool>,
 }
 
 /// Names and, where known, their types.
@@ -97,11 +98,11 @@ impl Check<'_> {
         let machine: &Machine = self.workflow.machine(id);
         let scope = self.scope(id);
         for (_, expression) in &machine.lets {
-            self.expression(expression.0, &scope);
+            self.expression(expression, &scope);
         }
         if let Some(Binding { of, pick: Some(pick), .. }) = &machine.binding {
             let outside = self.scope(*of);
-            self.expression(pick.0, &outside);
+            self.expression(pick, &outside);
         }
         let phases = machine.phases.iter().map(|phase| &phase.rules);
         for rules in std::iter::once(&machine.any).chain(phases) {
@@ -113,41 +114,52 @@ impl Check<'_> {
 
     fn rule(&mut self, id: MachineId, rule: &Rule, scope: &Scope) {
         if let Some(guard) = &rule.when {
-            self.expression(guard.source.0, scope);
+            self.expression(&guard.whole, scope);
         }
         let workflow = self.workflow;
-        let text = |this: &mut Self, id: crate::workflow::TextId| {
-            let text = &workflow.texts[id.0];
-            this.names(&text.names, &text.source, &text.span, scope);
-        };
         for assignment in &rule.set {
             match &assignment.value {
                 NewValue::Literal(_) => {}
-                NewValue::Expression(id) => self.expression(id.0, scope),
-                NewValue::Rendered(id) => text(self, *id),
+                NewValue::Expression(expression) => self.expression(expression, scope),
+                NewValue::Rendered(text) => self.text(&workflow.texts[text.0], scope),
             }
             if !lineage(workflow, id).contains(&assignment.machine) {
                 let name = &workflow.machine(assignment.machine).name;
-                let source = &workflow.expressions.first().map(|first| first.source.clone());
-                if let Some(source) = source {
-                    let message = format!("`{name}` is not bound in this machine");
-                    self.found.error("unknown", source, rule.span.clone(), message);
-                }
+                let message = format!("`{name}` is not bound in this machine");
+                self.found.error("unknown", self.definition, rule.span.clone(), message);
             }
         }
         match &rule.reply {
-            Some(Reply::Block(id) | Reply::Deny(id)) => text(self, *id),
-            Some(Reply::Allow { message: Some(id), .. }) => text(self, *id),
+            Some(Reply::Block(text) | Reply::Deny(text)) => self.text(&workflow.texts[text.0], scope),
+            Some(Reply::Allow { message: Some(text), .. }) => {
+                self.text(&workflow.texts[text.0], scope);
+            }
             _ => {}
         }
     }
 
-    fn expression(&mut self, index: usize, scope: &Scope) {
-        if std::mem::replace(&mut self.done[index], true) {
-            return;
+    fn expression(&mut self, expression: &Expression, scope: &Scope) {
+        let Expression { text, source, span, .. } = expression;
+        match Names::of_expression(text) {
+            Ok(_) => self.names(expression.names(), source, span, scope),
+            Err(error) => self.syntax(error, source, span),
         }
-        let expression = &self.workflow.expressions[index];
-        self.names(&expression.names, &expression.source, &expression.span, scope);
+    }
+
+    fn text(&mut self, template: &TextTemplate, scope: &Scope) {
+        let TextTemplate { text, source, span, .. } = template;
+        match Names::of_text(text) {
+            Ok(_) => self.names(template.names(), source, span, scope),
+            Err(error) => self.syntax(error, source, span),
+        }
+    }
+
+    fn syntax(&mut self, error: SyntaxError, source: &Arc<Source>, span: &Range<usize>) {
+        let span = match error.range {
+            Some(range) => span.start + range.start..span.start + range.end,
+            None => span.clone(),
+        };
+        self.found.error("syntax", source, span, error.message);
     }
 
     fn names(&mut self, names: &Names, source: &Arc<Source>, span: &Range<usize>, scope: &Scope) {
@@ -221,15 +233,16 @@ fn cycles(workflow: &Workflow, found: &mut Diagnostics) {
             let mut open = vec![name.clone()];
             let mut seen = Vec::new();
             while let Some(next) = open.pop() {
-                let Some((_, id)) = machine.lets.iter().find(|(known, _)| *known == next) else {
+                let Some((_, next_facts)) = machine.lets.iter().find(|(known, _)| *known == next)
+                else {
                     continue;
                 };
-                for used in &workflow.expression(*id).names.variables {
+                for used in &next_facts.names().variables {
                     let used: Arc<str> = used.path[0].as_str().into();
                     if used == *name {
-                        let at = workflow.expression(*expression);
                         let message = format!("`{name}` is derived from itself");
-                        found.error("cycle", &at.source, at.span.clone(), message);
+                        let (source, span) = (&expression.source, expression.span.clone());
+                        found.error("cycle", source, span, message);
                         open.clear();
                         break;
                     }

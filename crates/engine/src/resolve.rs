@@ -13,10 +13,9 @@ use crate::definition::{
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::digest::digest_of;
 use crate::json::{Json, List};
-use crate::syntax::{Names, Parts, SyntaxError};
 use crate::types::{Field, Record, RecordId, Records, Type};
 use crate::workflow::{
-    Action, Assignment, Binding, Does, Expression, ExprId, Guard, GuardParts, Machine, MachineId,
+    Action, Assignment, Binding, Does, Expression, Guard, Machine, MachineId,
     NewValue, OUTER, Param, Phase, PhaseId, Reply, Rule, RuleSet, TextId, TextTemplate, Workflow,
 };
 
@@ -35,11 +34,24 @@ pub struct Overrides {
     pub constants: Vec<(String, Json)>,
 }
 
+/// Whether the expressions of a definition are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expressions {
+    /// Every expression parses and every name in it means something.
+    Checked,
+    /// They were checked before: the built-in ones by a test. This halves the time of a hook.
+    Trusted,
+}
+
 /// Resolves a definition.
 ///
 /// # Errors
 /// All findings, if at least one is an error.
-pub fn resolve(bundle: &Bundle, overrides: &Overrides) -> Result<Workflow, Diagnostics> {
+pub fn resolve(
+    bundle: &Bundle,
+    overrides: &Overrides,
+    expressions: Expressions,
+) -> Result<Workflow, Diagnostics> {
     let mut found = Diagnostics::default();
     let definition = Definition::read(&bundle.definition, &mut found);
     let workflow = definition.map(|definition| {
@@ -47,7 +59,6 @@ pub fn resolve(bundle: &Bundle, overrides: &Overrides) -> Result<Workflow, Diagn
             bundle,
             source: &bundle.definition,
             found: &mut found,
-            expressions: Vec::new(),
             texts: Vec::new(),
             machine_names: std::iter::once(STATE.to_string())
                 .chain(definition.inner.iter().map(|inner| inner.name.get_ref().clone()))
@@ -56,8 +67,10 @@ pub fn resolve(bundle: &Bundle, overrides: &Overrides) -> Result<Workflow, Diagn
         };
         resolver.workflow(&definition, overrides)
     });
-    if let Some(workflow) = &workflow {
-        crate::names::check(workflow, &mut found);
+    if let Some(workflow) = &workflow
+        && expressions == Expressions::Checked
+    {
+        crate::names::check(workflow, &bundle.definition, &mut found);
     }
     found.sort();
     match workflow {
@@ -70,7 +83,6 @@ struct Resolver<'a> {
     bundle: &'a Bundle,
     source: &'a Arc<Source>,
     found: &'a mut Diagnostics,
-    expressions: Vec<Expression>,
     texts: Vec<TextTemplate>,
     machine_names: Vec<String>,
     actions: Vec<String>,
@@ -98,14 +110,10 @@ impl Resolver<'_> {
         }
         let actions =
             definition.actions.iter().map(|(name, text)| self.action(name, text)).collect();
-        let mut pieces: Vec<&[u8]> = vec![self.source.text.as_bytes()];
-        for (path, file) in &self.bundle.files {
-            pieces.extend([path.as_bytes(), file.text.as_bytes()]);
-        }
         Workflow {
             name: head.name.clone(),
             about: head.about.clone(),
-            digest: digest_of(&pieces),
+            digest: digest_of(self.bundle.pieces()),
             document,
             updated: head.updated.clone(),
             reentry: head.reentry,
@@ -117,7 +125,6 @@ impl Resolver<'_> {
             state,
             machines,
             actions,
-            expressions: self.expressions,
             texts: self.texts,
         }
     }
@@ -332,7 +339,7 @@ impl Resolver<'_> {
                 self.unknown(span.clone(), "event or action", event, known);
             }
         }
-        let when = rule.when.as_ref().map(|when| self.guard(when));
+        let when = rule.when.as_ref().map(|when| Guard::new(self.expression(when)));
         let set = rule.set.iter().filter_map(|(path, value)| self.assignment(path, value)).collect();
         let goto = rule.goto.as_ref().and_then(|name| {
             let found = phases.iter().position(|phase| phase == name.get_ref());
@@ -451,29 +458,9 @@ impl Resolver<'_> {
         Action { name: name.get_ref().clone(), about: text.about.clone(), params, does }
     }
 
-    fn guard(&mut self, text: &Spanned<String>) -> Guard {
-        let source = self.expression(text);
-        let whole = self.expressions[source.0].clone();
-        let mut leaf = |range: Range<usize>| {
-            if range == (0..whole.text.len()) {
-                return source;
-            }
-            let text = whole.text[range.clone()].to_string();
-            let names = Names::of_expression(&text).unwrap_or_default();
-            let (source, span) = (whole.source.clone(), whole.span.clone());
-            self.expressions.push(Expression { text, source, span, names });
-            ExprId(self.expressions.len() - 1)
-        };
-        let parts = GuardParts::build(&Parts::of(&whole.text), &mut leaf);
-        Guard { source, parts }
-    }
-
-    fn expression(&mut self, text: &Spanned<String>) -> ExprId {
+    fn expression(&self, text: &Spanned<String>) -> Expression {
         let span = inside(self.source, text.span(), text.get_ref());
-        let names = self.names(Names::of_expression(text.get_ref()), self.source.clone(), &span);
-        let text = text.get_ref().clone();
-        self.expressions.push(Expression { text, source: self.source.clone(), span, names });
-        ExprId(self.expressions.len() - 1)
+        Expression::new(text.get_ref().clone(), self.source.clone(), span)
     }
 
     fn text(&mut self, text: &Spanned<Text>) -> Option<TextId> {
@@ -494,31 +481,15 @@ impl Resolver<'_> {
             self.unknown(span, &format!("file in {folder}"), name, known);
             return None;
         };
-        let source = file.clone();
-        Some(self.inline(source.text.to_string(), source.clone(), 0..source.text.len()))
+        let text = file.text.to_string();
+        self.texts.push(TextTemplate::new(text, file.clone(), 0..file.text.len()));
+        Some(TextId(self.texts.len() - 1))
     }
 
     fn inline(&mut self, text: String, source: Arc<Source>, span: Range<usize>) -> TextId {
         let span = inside(&source, span, &text);
-        let names = self.names(Names::of_text(&text), source.clone(), &span);
-        self.texts.push(TextTemplate { text, source, span, names });
+        self.texts.push(TextTemplate::new(text, source, span));
         TextId(self.texts.len() - 1)
-    }
-
-    fn names(
-        &mut self,
-        names: Result<Names, SyntaxError>,
-        source: Arc<Source>,
-        span: &Range<usize>,
-    ) -> Names {
-        names.unwrap_or_else(|error| {
-            let span = match error.range {
-                Some(range) => span.start + range.start..span.start + range.end,
-                None => span.clone(),
-            };
-            self.found.error("syntax", &source, span, error.message);
-            Names::default()
-        })
     }
 }
 

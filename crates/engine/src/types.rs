@@ -94,8 +94,13 @@ impl Records {
     ///
     /// # Errors
     /// All mismatches (the first few of many).
-    pub fn declare(&self, ty: &Type, value: &mut Json, name: &str) -> Result<(), Vec<Mismatch>> {
-        let mut check = Check { records: self, path: vec![Step::Name(name.into())], found: vec![] };
+    pub fn declare<'r>(
+        &'r self,
+        ty: &'r Type,
+        value: &mut Json,
+        name: &'r str,
+    ) -> Result<(), Vec<Mismatch>> {
+        let mut check = Check { records: self, path: vec![Step::Name(name)], found: vec![] };
         check.value(ty, value);
         if check.found.is_empty() { Ok(()) } else { Err(check.found) }
     }
@@ -116,19 +121,20 @@ impl Records {
     }
 }
 
-enum Step {
-    Name(Arc<str>),
+enum Step<'r> {
+    Name(&'r str),
+    Key(Arc<str>),
     Index(usize),
 }
 
 struct Check<'r> {
     records: &'r Records,
-    path: Vec<Step>,
+    path: Vec<Step<'r>>,
     found: Vec<Mismatch>,
 }
 
-impl Check<'_> {
-    fn value(&mut self, ty: &Type, value: &mut Json) {
+impl<'r> Check<'r> {
+    fn value(&mut self, ty: &'r Type, value: &mut Json) {
         if self.found.len() >= MOST_MISMATCHES {
             return;
         }
@@ -140,10 +146,10 @@ impl Check<'_> {
             (Type::Integer, Json::Number(number)) if !number.is_f64() => {}
             (Type::OneOf(names), Json::String(text)) if names.contains(text) => {}
             (Type::Record(id), Json::Object(object)) => {
-                let record = self.records.get(*id).clone();
+                let record = self.records.get(*id);
                 let object = Arc::make_mut(object);
                 for field in &record.fields {
-                    self.path.push(Step::Name(field.name.clone()));
+                    self.path.push(Step::Name(&field.name));
                     match object.get_mut(&field.name) {
                         None if field.optional || field.default.is_some() => {}
                         None => self.mismatch("is missing".into()),
@@ -152,7 +158,7 @@ impl Check<'_> {
                     }
                     self.path.pop();
                 }
-                object.declare(record);
+                object.declare(record.clone());
             }
             (Type::List(of), Json::List(list)) => {
                 for (index, item) in Arc::make_mut(list).0.iter_mut().enumerate() {
@@ -163,7 +169,7 @@ impl Check<'_> {
             }
             (Type::Map(of), Json::Object(object)) => {
                 for (name, member) in Arc::make_mut(object).iter_mut() {
-                    self.path.push(Step::Name(name.clone()));
+                    self.path.push(Step::Key(name.clone()));
                     self.value(of, member);
                     self.path.pop();
                 }
@@ -198,6 +204,7 @@ impl Check<'_> {
             match step {
                 Step::Name(name) if path.is_empty() => path.push_str(name),
                 Step::Name(name) => path.extend([".", name]),
+                Step::Key(key) => path.extend([".", key]),
                 Step::Index(index) => path.push_str(&format!("[{index}]")),
             }
         }

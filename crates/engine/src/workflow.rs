@@ -1,7 +1,7 @@
 //! A workflow, resolved: every name is a number, every expression is known to parse.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::answer::{Outcome, Until};
 use crate::definition::{ParamType, Reentry};
@@ -32,7 +32,6 @@ pub struct Workflow {
     /// The machine on the state document first, then the inner ones.
     pub machines: Vec<Machine>,
     pub actions: Vec<Action>,
-    pub expressions: Vec<Expression>,
     pub texts: Vec<TextTemplate>,
 }
 
@@ -46,10 +45,6 @@ pub struct MachineId(pub usize);
 /// A phase's place in its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PhaseId(pub usize);
-
-/// An expression's place in a workflow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExprId(pub usize);
 
 /// A text's place in a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +60,7 @@ pub struct Machine {
     /// The field that holds the phase.
     pub field: String,
     pub initial: Option<PhaseId>,
-    pub lets: Vec<(Arc<str>, ExprId)>,
+    pub lets: Vec<(Arc<str>, Expression)>,
     pub any: RuleSet,
     pub phases: Vec<Phase>,
 }
@@ -76,7 +71,7 @@ pub struct Binding {
     /// The machine of whose object `path` is a part.
     pub of: MachineId,
     pub path: Vec<String>,
-    pub pick: Option<ExprId>,
+    pub pick: Option<Expression>,
 }
 
 /// A phase.
@@ -112,11 +107,22 @@ pub struct Rule {
     pub reply: Option<Reply>,
 }
 
-/// A guard: its expression, taken apart.
+/// A guard: an expression, and its parts for whoever asks for them.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    pub source: ExprId,
-    pub parts: GuardParts,
+    pub whole: Expression,
+    parts: OnceLock<GuardParts>,
+}
+
+impl Guard {
+    pub(crate) fn new(whole: Expression) -> Guard {
+        Guard { whole, parts: OnceLock::new() }
+    }
+
+    /// The guard taken apart at its `and`, `or` and `not`.
+    pub fn parts(&self) -> &GuardParts {
+        self.parts.get_or_init(|| GuardParts::build(&Parts::of(&self.whole.text), &self.whole))
+    }
 }
 
 /// A part of a guard.
@@ -125,7 +131,7 @@ pub enum GuardParts {
     All(Vec<GuardParts>),
     Any(Vec<GuardParts>),
     Not(Box<GuardParts>),
-    Leaf(ExprId),
+    Leaf(Expression),
 }
 
 /// A field to set.
@@ -140,7 +146,7 @@ pub struct Assignment {
 #[derive(Clone, Debug)]
 pub enum NewValue {
     Literal(Json),
-    Expression(ExprId),
+    Expression(Expression),
     /// A text that is JSON once rendered.
     Rendered(TextId),
 }
@@ -189,7 +195,18 @@ pub struct Expression {
     pub text: String,
     pub source: Arc<Source>,
     pub span: Range<usize>,
-    pub names: Names,
+    names: OnceLock<Names>,
+}
+
+impl Expression {
+    pub(crate) fn new(text: String, source: Arc<Source>, span: Range<usize>) -> Expression {
+        Expression { text, source, span, names: OnceLock::new() }
+    }
+
+    /// The names it uses; none where it does not parse.
+    pub fn names(&self) -> &Names {
+        self.names.get_or_init(|| Names::of_expression(&self.text).unwrap_or_default())
+    }
 }
 
 /// A text with holes and where it was written.
@@ -198,7 +215,18 @@ pub struct TextTemplate {
     pub text: String,
     pub source: Arc<Source>,
     pub span: Range<usize>,
-    pub names: Names,
+    names: OnceLock<Names>,
+}
+
+impl TextTemplate {
+    pub(crate) fn new(text: String, source: Arc<Source>, span: Range<usize>) -> TextTemplate {
+        TextTemplate { text, source, span, names: OnceLock::new() }
+    }
+
+    /// The names it uses; none where it does not parse.
+    pub fn names(&self) -> &Names {
+        self.names.get_or_init(|| Names::of_text(&self.text).unwrap_or_default())
+    }
 }
 
 impl Workflow {
@@ -222,11 +250,6 @@ impl Workflow {
         self.document.replacen('*', run, 1)
     }
 
-    /// The source of the expression.
-    pub fn expression(&self, id: ExprId) -> &Expression {
-        &self.expressions[id.0]
-    }
-
     /// Every rule, machine by machine, in the order of the definition.
     pub fn rules(&self) -> impl Iterator<Item = (&Machine, &Rule)> {
         self.machines.iter().flat_map(|machine| {
@@ -246,21 +269,24 @@ impl Machine {
         self.phases.iter().position(|phase| &*phase.name == name).map(PhaseId)
     }
 
-    /// What the name is bound to: the document's machine is `state` in expressions.
+    /// The phase.
     pub fn get(&self, id: PhaseId) -> &Phase {
         &self.phases[id.0]
     }
 }
 
 impl GuardParts {
-    /// Builds the parts, asking for an expression for each leaf.
-    pub(crate) fn build(parts: &Parts, leaf: &mut impl FnMut(Range<usize>) -> ExprId) -> GuardParts {
-        let mut all = |items: &[Parts]| items.iter().map(|item| GuardParts::build(item, leaf)).collect();
+    fn build(parts: &Parts, whole: &Expression) -> GuardParts {
+        let all = |items: &[Parts]| items.iter().map(|item| GuardParts::build(item, whole)).collect();
         match parts {
             Parts::All(items) => GuardParts::All(all(items)),
             Parts::Any(items) => GuardParts::Any(all(items)),
-            Parts::Not(inner) => GuardParts::Not(Box::new(GuardParts::build(inner, leaf))),
-            Parts::Leaf(range) => GuardParts::Leaf(leaf(range.clone())),
+            Parts::Not(inner) => GuardParts::Not(Box::new(GuardParts::build(inner, whole))),
+            Parts::Leaf(range) => GuardParts::Leaf(Expression::new(
+                whole.text[range.clone()].to_string(),
+                whole.source.clone(),
+                whole.span.clone(),
+            )),
         }
     }
 }

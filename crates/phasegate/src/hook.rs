@@ -122,7 +122,12 @@ fn run(args: impl Iterator<Item = OsString>) -> Result<(Output, u8), Failure> {
             transcript: payload.transcript_path,
         },
     };
-    Ok(answer(&project, &Gate::new(&project).stop(&stop)))
+    let gate = Gate::new(&project);
+    let verdict = gate.stop(&stop);
+    let output = answer(&project, &verdict);
+    // The process ends now: freeing a large document piece by piece would only delay the answer.
+    std::mem::forget((verdict, gate));
+    Ok(output)
 }
 
 /// The event and the client, which the installed command names.

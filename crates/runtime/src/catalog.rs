@@ -1,7 +1,6 @@
 //! The workflows that are known: the project's own, the user's, and the built-in ones. Of two with
 //! one name the first in that order wins.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use std::sync::Arc;
 
 use phasegate_engine::definition::{Bundle, Head};
 use phasegate_engine::diagnostic::{Diagnostics, Source};
-use phasegate_engine::resolve::resolve;
+use phasegate_engine::resolve::{Expressions, resolve};
 use phasegate_engine::workflow::Workflow;
 
 use crate::config::{Config, user_folder};
@@ -60,7 +59,12 @@ impl Entry {
     /// What is wrong with it.
     pub fn load(&self, config: &Config) -> Result<Workflow, LoadError> {
         let bundle = self.bundle().map_err(|error| LoadError::Io(self.name.clone(), error))?;
-        resolve(&bundle, &config.overrides(&self.name)).map_err(LoadError::Definition)
+        let expressions = match self.origin {
+            Origin::BuiltIn => Expressions::Trusted,
+            Origin::File(_) => Expressions::Checked,
+        };
+        let overrides = config.overrides(&self.name);
+        resolve(&bundle, &overrides, expressions).map_err(LoadError::Definition)
     }
 }
 
@@ -131,8 +135,7 @@ fn builtin_bundle(name: &str) -> Bundle {
     let mut files = BTreeMap::new();
     for (path, text) in builtin::FILES {
         if let Some(own) = path.strip_prefix(name).and_then(|rest| rest.strip_prefix('/')) {
-            let source = Source { name: format!("workflows/{path}").into(), text: Cow::Borrowed(text) };
-            files.insert(own.to_string(), Arc::new(source));
+            files.insert(own.to_string(), Source::new(&format!("workflows/{path}"), *text));
         }
     }
     split(files)
@@ -141,9 +144,8 @@ fn builtin_bundle(name: &str) -> Bundle {
 fn file_bundle(path: &Path) -> std::io::Result<Bundle> {
     let mut files = BTreeMap::new();
     let mut read = |path: &Path, name: String| {
-        let text = Cow::Owned(fs::read_to_string(path)?);
-        let shown = path.display().to_string();
-        files.insert(name, Arc::new(Source { name: shown.into(), text }));
+        let text = fs::read_to_string(path)?;
+        files.insert(name, Source::new(&path.display().to_string(), text));
         Ok::<(), std::io::Error>(())
     };
     read(path, DEFINITION.to_string())?;
@@ -165,8 +167,7 @@ fn file_bundle(path: &Path) -> std::io::Result<Bundle> {
 }
 
 fn split(mut files: BTreeMap<String, Arc<Source>>) -> Bundle {
-    let empty = || Arc::new(Source { name: DEFINITION.into(), text: Cow::Borrowed("") });
-    let definition = files.remove(DEFINITION).unwrap_or_else(empty);
+    let definition = files.remove(DEFINITION).unwrap_or_else(|| Source::new(DEFINITION, ""));
     Bundle { definition, files }
 }
 

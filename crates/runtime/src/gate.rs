@@ -50,6 +50,8 @@ pub struct Stop {
 pub struct Answered {
     pub run: RunId,
     pub answer: Answer,
+    /// The state document after the step.
+    pub document: Json,
     /// The exit code that the workflow wants for a block.
     pub block_exit: u8,
     /// Something that the user should know beside the answer.
@@ -121,6 +123,8 @@ struct Open<'a> {
     ledger: Ledger,
     ledger_version: Option<crate::store::Version>,
     stored: Stored,
+    /// The digest of the stored document.
+    before: String,
     document: Json,
     notes: Vec<String>,
 }
@@ -257,9 +261,9 @@ impl<'p> Gate<'p> {
             }
             let ours = open.ledger.last.clone().filter(|last| last.answer.is_block());
             let step = match foreign_loop(open.workflow.reentry, stop, ours.is_some()) {
-                Some(answer) => idle(&open, answer),
+                Some(answer) => idle(&mut open, answer),
                 None => {
-                    let mut step = self.decide(&open, &event, &stop.told);
+                    let mut step = self.decide(&mut open, &event, &stop.told);
                     self.reenter(&open, stop, ours.as_ref(), &mut step);
                     step
                 }
@@ -278,8 +282,7 @@ impl<'p> Gate<'p> {
             step.answer = Answer::waiting(Until::Background, message);
             return;
         }
-        let before = digest(&open.stored.bytes);
-        let insisted = ours.filter(|last| !last.moved_on(&before, &step.readings));
+        let insisted = ours.filter(|last| !last.moved_on(&open.before, &step.readings));
         if let Some(last) = insisted
             && stop.after_block
             && open.workflow.reentry == Reentry::Progress
@@ -301,8 +304,8 @@ impl<'p> Gate<'p> {
 
     /// Puts an action to a run.
     pub fn act(&self, found: &Found, event: &Event) -> Result<Answered, GateError> {
-        let answered = self.with_retries(found, |open| {
-            let step = self.decide(&open, event, &Told::default());
+        let answered = self.with_retries(found, |mut open| {
+            let step = self.decide(&mut open, event, &Told::default());
             self.commit(open, event, step).map(Some)
         })?;
         answered.ok_or_else(|| GateError::Other(format!("{} is gone", found.place)))
@@ -472,7 +475,8 @@ impl<'p> Gate<'p> {
         };
         let document = parse(&found.place, &stored.bytes)?;
         let workflow = self.workflow(&found.id.workflow)?;
-        Ok(Some(Open { found, workflow, ledger, ledger_version, stored, document, notes }))
+        let before = digest(&stored.bytes);
+        Ok(Some(Open { found, workflow, ledger, ledger_version, stored, before, document, notes }))
     }
 
     fn ledger(
@@ -499,16 +503,16 @@ impl<'p> Gate<'p> {
         }
     }
 
-    fn decide(&self, open: &Open, event: &Event, told: &Told) -> Step {
+    /// Decides on the document, which is taken: a second owner would force a copy of it.
+    fn decide(&self, open: &mut Open, event: &Event, told: &Told) -> Step {
         let run = RunFacts { name: open.found.id.name.clone(), document: open.found.place.clone() };
         let world = Arc::new(World::new(&self.project.root, told.clone()));
-        decide(&open.workflow, open.document.clone(), event, &run, world)
+        decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
     }
 
     fn commit(&self, open: Open, event: &Event, step: Step) -> Result<Answered, GateError> {
-        let Open { found, workflow, mut ledger, ledger_version, stored, notes, .. } = open;
+        let Open { found, workflow, mut ledger, ledger_version, stored, before, notes, .. } = open;
         let now = Timestamp::now();
-        let before = digest(&stored.bytes);
         let key = Key::Document(found.place.clone());
         let new = step.changed.then(|| restyle(&step.document, &stored.bytes));
         let after = new.as_ref().map_or_else(|| before.clone(), |bytes| digest(bytes));
@@ -555,7 +559,8 @@ impl<'p> Gate<'p> {
         fault_point::reach("after-ledger");
         let block_exit = workflow.block_exit;
         let answer = way_out(step.answer, &found.id, workflow.way_out);
-        Ok(Answered { run: found.id.clone(), answer, block_exit, notes })
+        let (run, document) = (found.id.clone(), step.document);
+        Ok(Answered { run, answer, document, block_exit, notes })
     }
 
     /// Appends a journal line that continues the chain, and counts it.
@@ -612,11 +617,11 @@ fn foreign_loop(reentry: Reentry, stop: &Stop, ours: bool) -> Option<Answer> {
 }
 
 /// A step that answers and does nothing else.
-fn idle(open: &Open, answer: Answer) -> Step {
+fn idle(open: &mut Open, answer: Answer) -> Step {
     let phase = phase_name(&open.workflow, &open.document);
     Step {
         answer,
-        document: open.document.clone(),
+        document: std::mem::take(&mut open.document),
         changed: false,
         from: phase.clone(),
         to: phase,

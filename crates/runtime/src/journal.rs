@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use phasegate_engine::answer::Answer;
-use phasegate_engine::digest::digest_of;
+use phasegate_engine::digest::digest;
 use phasegate_engine::evidence::Reading;
 use phasegate_engine::step::{Event, Move, Trace};
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl Line {
     pub fn seal(mut self) -> Result<String, serde_json::Error> {
         self.hash = String::new();
         let body = serde_json::to_string(&self)?;
-        let hash = digest_of(&[body.as_bytes()]);
+        let hash = digest(body.as_bytes());
         // The hash is the last field, so sealing is appending and checking is cutting.
         Ok(format!("{},\"hash\":\"{hash}\"}}", &body[..body.len() - 1]))
     }
@@ -75,7 +75,7 @@ pub fn verify(lines: &[String]) -> Result<u64, String> {
     for (index, text) in lines.iter().enumerate() {
         let at = index + 1;
         let (seal, body) = seal_of(text).ok_or(format!("line {at} has no hash"))?;
-        if digest_of(&[body.as_bytes()]) != seal {
+        if digest(body.as_bytes()) != seal {
             return Err(format!("line {at} was changed after it was written"));
         }
         let line: Line = serde_json::from_str(text).map_err(|error| format!("line {at}: {error}"))?;
