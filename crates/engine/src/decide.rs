@@ -4,7 +4,7 @@
 //! are tried in order and the first whose guard holds fires. A rule that moves without answering
 //! carries a stop on into the new phase; an action is accepted by the first rule that fires.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use minijinja::{Environment, Value};
@@ -94,22 +94,26 @@ pub fn decide(
     }
 }
 
-/// Renders one of the workflow's texts about a document: what an action creates or shows.
+/// Renders one of the workflow's texts about a document, or about one that does not exist yet.
 ///
 /// # Errors
 /// Where a hole of the text cannot be filled.
 pub fn render(
     workflow: &Workflow,
     text: TextId,
-    document: Json,
+    document: Option<Json>,
     event: &Event,
     run: &RunFacts,
     evidence: Arc<dyn Evidence>,
 ) -> Result<String, Fault> {
     let recorder = Arc::new(Recorder::new(evidence));
     let env = environment(&recorder, &workflow.records);
+    let exists = document.is_some();
+    let document = document.unwrap_or_else(Json::object);
     let mut deciding = Deciding::new(workflow, &env, &recorder, document, event, run);
-    deciding.declare()?;
+    if exists {
+        deciding.declare()?;
+    }
     deciding.text(text)
 }
 
@@ -368,21 +372,37 @@ impl<'w> Deciding<'w> {
         let Some(binding) = &machine.binding else { return Ok(()) };
         let base = self.path_of(binding.of)?;
         let path: Vec<String> = base.into_iter().chain(binding.path.iter().cloned()).collect();
-        let keys: Vec<Json> = match self.document.at(path.iter().map(String::as_str)) {
-            None | Some(Json::Null) => Vec::new(),
-            Some(Json::List(list)) => (0i64..).take(list.0.len()).map(Json::from).collect(),
-            Some(Json::Object(map)) => map.iter().map(|(key, _)| Json::String(key.clone())).collect(),
-            Some(other) => {
-                let (path, kind) = (path.join("."), other.kind());
-                return Err(Fault::new(format!("state.{path} is {kind}, but `{}` runs on each element of it", machine.name)));
-            }
-        };
-        let keys = match &binding.pick {
-            None => keys,
+        let picked = match &binding.pick {
+            None => None,
             Some(pick) => {
                 let picked = self.evaluate(pick)?;
                 let picked = Json::from_value(&picked).map_err(|error| fault_at(pick, &error))?;
-                keys.into_iter().filter(|key| *key == picked).collect()
+                Some(match picked {
+                    Json::List(list) => list.0.clone(),
+                    one => vec![one],
+                })
+            }
+        };
+        let keys: Vec<Json> = match (self.document.at(path.iter().map(String::as_str)), picked) {
+            (None | Some(Json::Null), _) => Vec::new(),
+            (Some(Json::List(list)), None) => {
+                (0i64..).take(list.0.len()).map(Json::from).collect()
+            }
+            (Some(Json::List(list)), Some(picked)) => {
+                let length = i64::try_from(list.0.len()).unwrap_or(i64::MAX);
+                let positions = picked.iter().filter_map(Json::as_i64);
+                let positions: BTreeSet<i64> = positions.filter(|at| (0..length).contains(at)).collect();
+                positions.into_iter().map(Json::from).collect()
+            }
+            (Some(Json::Object(map)), picked) => map
+                .iter()
+                .map(|(key, _)| Json::String(key.clone()))
+                .filter(|key| picked.as_ref().is_none_or(|picked| picked.contains(key)))
+                .collect(),
+            (Some(other), _) => {
+                let (path, kind, name) = (path.join("."), other.kind(), &machine.name);
+                let message = format!("state.{path} is {kind}, but `{name}` runs on its elements");
+                return Err(Fault::new(message));
             }
         };
         for key in keys {

@@ -125,7 +125,8 @@ pub struct MachineHead {
     /// The list or map whose elements this machine runs on, in order.
     #[schemars(with = "String")]
     pub each: Spanned<String>,
-    /// An expression for the one element (position or key) to run on, instead of each.
+    /// An expression for the element, or the list of elements, to run on instead of each: keys or
+    /// positions.
     #[schemars(with = "Option<String>")]
     pub pick: Option<Spanned<String>>,
     /// The element's field that holds its phase.

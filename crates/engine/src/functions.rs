@@ -1,5 +1,6 @@
 //! The functions and filters that guards and texts may use, beside Jinja's own.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -34,6 +35,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
 pub const FILTERS: &[(&str, &str)] = &[
     ("table", "text | table: the rows of its Markdown tables, each by the header's names"),
     ("group_by", "list | group_by('a.b'): [{key, items, count}] in order of first appearance"),
+    ("positions", "list | positions('a', values): where the elements are whose `a` is among them"),
     ("age", "time | age: seconds from that time to now"),
     ("filename", "text | filename: the text as a safe, unambiguous file name"),
     ("stem", "path | stem: the file's name without folder and extension"),
@@ -68,6 +70,7 @@ pub fn environment<'e>(evidence: &Arc<Recorder>, records: &Records) -> Environme
     look_ups(&mut env, evidence, records);
     env.add_filter("table", |text: &str| Json::from(markdown::tables(text)).to_value());
     env.add_filter("group_by", group_by);
+    env.add_filter("positions", positions);
     let clock = evidence.clone();
     env.add_filter("age", move |time: &str| {
         let time: Timestamp = time.parse().map_err(|error| {
@@ -184,7 +187,7 @@ fn json_file(
 
 fn group_by(items: &Value, path: &str) -> Result<Value, Error> {
     let mut groups: Vec<(Json, Vec<Json>)> = Vec::new();
-    let mut places = std::collections::HashMap::new();
+    let mut places = HashMap::new();
     for item in items.try_iter()? {
         let mut key = item.clone();
         for step in path.split('.') {
@@ -202,6 +205,21 @@ fn group_by(items: &Value, path: &str) -> Result<Value, Error> {
         Json::from([("key", key), ("items", Json::from(items)), ("count", Json::from(count))])
     });
     Ok(Json::from(groups.collect::<Vec<_>>()).to_value())
+}
+
+/// Compared as text, so that the `3` of a file's name is the number 3 of a field.
+fn positions(items: &Value, member: &str, values: &Value) -> Result<Vec<usize>, Error> {
+    let values: HashSet<String> = values.try_iter()?.map(|value| value.to_string()).collect();
+    let mut found = Vec::new();
+    if values.is_empty() {
+        return Ok(found);
+    }
+    for (position, item) in items.try_iter()?.enumerate() {
+        if values.contains(&item.get_attr(member)?.to_string()) {
+            found.push(position);
+        }
+    }
+    Ok(found)
 }
 
 /// Letters, digits, `-`, `_` and inner dots stay; every other byte becomes `%` and its number, so

@@ -87,6 +87,15 @@ impl Object {
         self.members.is_empty()
     }
 
+    /// The member called `name`, looked for first at position `near`, which then is the one after
+    /// it: members mostly stand in the order in which they are asked for.
+    pub(crate) fn find_mut(&mut self, name: &str, near: &mut usize) -> Option<&mut Json> {
+        let is = |at: usize| self.members.get(at).is_some_and(|(key, _)| &**key == name);
+        let at = if is(*near) { *near } else { (0..self.members.len()).find(|at| is(*at))? };
+        *near = at + 1;
+        Some(&mut self.members[at].1)
+    }
+
     pub(crate) fn declare(&mut self, record: Arc<Record>) {
         self.record = Some(record);
     }

@@ -148,9 +148,10 @@ impl<'r> Check<'r> {
             (Type::Record(id), Json::Object(object)) => {
                 let record = self.records.get(*id);
                 let object = Arc::make_mut(object);
+                let mut near = 0;
                 for field in &record.fields {
                     self.path.push(Step::Name(&field.name));
-                    match object.get_mut(&field.name) {
+                    match object.find_mut(&field.name, &mut near) {
                         None if field.optional || field.default.is_some() => {}
                         None => self.mismatch("is missing".into()),
                         Some(Json::Null) if field.optional => {}

@@ -250,6 +250,13 @@ impl Workflow {
         self.document.replacen('*', run, 1)
     }
 
+    /// Adds a text that is not the definition's own, to be rendered about its documents.
+    pub fn add_text(&mut self, source: &Arc<Source>) -> TextId {
+        let text = source.text.to_string();
+        self.texts.push(TextTemplate::new(text, source.clone(), 0..source.text.len()));
+        TextId(self.texts.len() - 1)
+    }
+
     /// Every rule, machine by machine, in the order of the definition.
     pub fn rules(&self) -> impl Iterator<Item = (&Machine, &Rule)> {
         self.machines.iter().flat_map(|machine| {

@@ -109,6 +109,16 @@ impl Found {
     }
 }
 
+/// How a run stands.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub phase: String,
+    /// `working`, `waiting`, `stuck`, `done`, `ended`, `cancelled` or `broken`.
+    pub condition: &'static str,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
 /// A project's gate.
 pub struct Gate<'p> {
     project: &'p Project,
@@ -202,6 +212,44 @@ impl<'p> Gate<'p> {
         let workflow = Rc::new(loaded.map_err(|error| GateError::Workflow(name.into(), error))?);
         self.loaded.borrow_mut().insert(name.into(), workflow.clone());
         Ok(workflow)
+    }
+
+    /// How a run stands, for people.
+    pub fn report(&self, found: &Found) -> Report {
+        let broken = |problem: String| Report { phase: "?".into(), condition: "broken", problem: Some(problem) };
+        let workflow = match self.workflow(&found.id.workflow) {
+            Ok(workflow) => workflow,
+            Err(error) => return broken(error.to_string()),
+        };
+        let document = match self.document(found) {
+            Ok(document) => document,
+            Err(error) => return broken(error.to_string()),
+        };
+        let phase = phase_name(&workflow, &document);
+        let outer = workflow.outer();
+        let Some(id) = outer.phase(&phase) else {
+            let problem = format!("{} is in an unknown phase {phase:?}", found.place);
+            return broken(problem);
+        };
+        let condition = match (&found.ledger.cancelled, outer.get(id).ends, found.ledger.outcome()) {
+            (Some(_), ..) => "cancelled",
+            (None, Some(Outcome::Done), _) => "done",
+            (None, Some(_), _) => "ended",
+            (None, None, Some(Outcome::Stuck)) => "stuck",
+            (None, None, Some(Outcome::Waiting)) => "waiting",
+            (None, None, Some(Outcome::Fault)) => "broken",
+            (None, None, _) => "working",
+        };
+        let problem = match (&found.ledger.last, condition) {
+            (Some(last), "broken" | "stuck") => last.answer.text().map(str::to_string),
+            _ => None,
+        };
+        Report { phase, condition, problem }
+    }
+
+    /// Whether a run can still answer.
+    pub fn is_working(&self, found: &Found) -> bool {
+        !matches!(self.report(found).condition, "cancelled" | "done" | "ended")
     }
 
     // --- stops ------------------------------------------------------------------------------
@@ -321,7 +369,7 @@ impl<'p> Gate<'p> {
     ) -> Result<RunId, GateError> {
         let world = || Arc::new(World::new(&self.project.root, Told::default()));
         let text = |id: TextId, run: &RunFacts| {
-            let rendered = render(workflow, id, blank(), event, run, world());
+            let rendered = render(workflow, id, None, event, run, world());
             rendered.map_err(|fault| GateError::Other(fault.message))
         };
         let wanted = match texts {
@@ -406,7 +454,7 @@ impl<'p> Gate<'p> {
         let document = self.document(found)?;
         let run = RunFacts { name: found.id.name.clone(), document: found.place.clone() };
         let world = Arc::new(World::new(&self.project.root, Told::default()));
-        render(&workflow, text, document, event, &run, world)
+        render(&workflow, text, Some(document), event, &run, world)
             .map_err(|fault| GateError::Other(fault.message))
     }
 
@@ -676,11 +724,6 @@ fn to_bytes(ledger: &Ledger) -> Result<Vec<u8>, GateError> {
     let mut bytes = serde_json::to_vec_pretty(ledger).map_err(|error| GateError::Other(error.to_string()))?;
     bytes.push(b'\n');
     Ok(bytes)
-}
-
-/// The document of a run that does not exist yet.
-fn blank() -> Json {
-    Json::object()
 }
 
 fn blank_line(at: Timestamp) -> Line {

@@ -1,0 +1,228 @@
+//! Drawings of a workflow: a diagram, the table of its rules, and which action is possible where.
+//! All of them come from the machine that decides, so they cannot disagree with it.
+
+use std::fmt::Write as _;
+
+use crate::graph::edges;
+use crate::workflow::{Does, Machine, PhaseId, Reply, Rule, Workflow};
+
+/// How to draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Mermaid,
+    Dot,
+    Table,
+}
+
+/// Draws a workflow; `current` is a run's phase, which is marked.
+pub fn draw(workflow: &Workflow, format: Format, current: Option<&str>) -> String {
+    match format {
+        Format::Mermaid => mermaid(workflow, current),
+        Format::Dot => dot(workflow, current),
+        Format::Table => table(workflow, current),
+    }
+}
+
+/// What a rule answers, in a word.
+fn answer(rule: &Rule) -> Option<String> {
+    match &rule.reply {
+        None => None,
+        Some(Reply::Block(_)) => Some("BLOCK".into()),
+        Some(Reply::Deny(_)) => Some("DENY".into()),
+        Some(Reply::Allow { outcome, .. }) => Some(format!("ALLOW {outcome}")),
+    }
+}
+
+fn event(rule: &Rule) -> String {
+    if rule.on.is_empty() { "always".into() } else { rule.on.join(", ") }
+}
+
+fn label(rule: &Rule, workflow: &Workflow) -> String {
+    let mut text = event(rule);
+    if let Some(guard) = &rule.when {
+        let _ = write!(text, " [{}]", shorten(&guard.whole.text, 60));
+    }
+    if let Some(asked) = rule.ask {
+        let _ = write!(text, " / ask {}", workflow.machine(asked).name);
+    }
+    if let Some(answer) = answer(rule) {
+        let _ = write!(text, " / {answer}");
+    }
+    text
+}
+
+fn shorten(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_string(),
+    }
+}
+
+/// A phase's name as an identifier of a diagram.
+fn identifier(machine: &Machine, phase: PhaseId) -> String {
+    let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    let name = plain(&machine.get(phase).name);
+    if machine.binding.is_some() { format!("{}_{name}", plain(&machine.name)) } else { name }
+}
+
+fn mermaid(workflow: &Workflow, current: Option<&str>) -> String {
+    let mut out = String::from("stateDiagram-v2\n");
+    for machine in &workflow.machines {
+        let indent = if machine.binding.is_some() { "        " } else { "    " };
+        if machine.binding.is_some() {
+            let _ = writeln!(out, "    state \"each {0}\" as machine_{0} {{", machine.name);
+        }
+        for index in 0..machine.phases.len() {
+            let id = identifier(machine, PhaseId(index));
+            let name = &machine.phases[index].name;
+            if *id != **name {
+                let _ = writeln!(out, "{indent}state \"{name}\" as {id}");
+            }
+        }
+        let first = machine.initial.unwrap_or(PhaseId(0));
+        let _ = writeln!(out, "{indent}[*] --> {}", identifier(machine, first));
+        for edge in edges(machine) {
+            let (from, to) = (identifier(machine, edge.from), identifier(machine, edge.to));
+            let label = label(edge.rule, workflow).replace(':', "#58;");
+            let _ = writeln!(out, "{indent}{from} --> {to}: {label}");
+        }
+        for (index, phase) in machine.phases.iter().enumerate() {
+            if phase.ends.is_some() {
+                let _ = writeln!(out, "{indent}{} --> [*]", identifier(machine, PhaseId(index)));
+            }
+        }
+        if machine.binding.is_some() {
+            out.push_str("    }\n");
+        }
+    }
+    if let Some(phase) = current.and_then(|name| workflow.outer().phase(name)) {
+        let id = identifier(workflow.outer(), phase);
+        let _ = writeln!(out, "    classDef current fill:#fd6,stroke:#333,stroke-width:2px");
+        let _ = writeln!(out, "    class {id} current");
+    }
+    out
+}
+
+fn dot(workflow: &Workflow, current: Option<&str>) -> String {
+    let quote = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let mut out = format!("digraph {} {{\n  node [shape=box, style=rounded];\n", quote(&workflow.name));
+    for (number, machine) in workflow.machines.iter().enumerate() {
+        let inner = machine.binding.is_some();
+        if inner {
+            let title = quote(&format!("each {}", machine.name));
+            let _ = writeln!(out, "  subgraph cluster_{number} {{\n  label={title};");
+        }
+        for (index, phase) in machine.phases.iter().enumerate() {
+            let mut style = String::new();
+            if phase.ends.is_some() {
+                style.push_str(", peripheries=2");
+            }
+            if !inner && current == Some(&*phase.name) {
+                style.push_str(", style=\"rounded,filled\", fillcolor=gold");
+            }
+            let id = identifier(machine, PhaseId(index));
+            let _ = writeln!(out, "  {id} [label={}{style}];", quote(&phase.name));
+        }
+        for edge in edges(machine) {
+            let (from, to) = (identifier(machine, edge.from), identifier(machine, edge.to));
+            let _ = writeln!(out, "  {from} -> {to} [label={}];", quote(&label(edge.rule, workflow)));
+        }
+        if inner {
+            out.push_str("  }\n");
+        }
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn table(workflow: &Workflow, current: Option<&str>) -> String {
+    let mut out = String::new();
+    for machine in &workflow.machines {
+        let title = match &machine.binding {
+            None => workflow.name.clone(),
+            Some(_) => format!("each {}", machine.name),
+        };
+        let mut rows = vec![["phase", "event", "condition", "does", "answer"].map(String::from).to_vec()];
+        for edge in edges(machine) {
+            let phase = &machine.get(edge.from).name;
+            let mark = machine.binding.is_none() && current == Some(&**phase);
+            let rule = edge.rule;
+            let mut does: Vec<String> = rule
+                .set
+                .iter()
+                .map(|set| format!("set {}.{}", workflow.machine(set.machine).name, set.path.join(".")))
+                .collect();
+            does.extend(rule.goto.map(|to| format!("go to {}", machine.get(to).name)));
+            does.extend(rule.ask.map(|asked| format!("ask each {}", workflow.machine(asked).name)));
+            rows.push(vec![
+                if mark { format!("**{phase}** (now)") } else { phase.to_string() },
+                event(rule),
+                rule.when.as_ref().map_or("otherwise".into(), |guard| guard.whole.text.clone()),
+                does.join(", "),
+                answer(rule).unwrap_or_else(|| if rule.on.is_empty() || rule.ask.is_some() { String::new() } else { "(continue)".into() }),
+            ]);
+        }
+        let _ = writeln!(out, "## {title}\n\n{}", markdown(&rows));
+    }
+    out.push_str(&actions(workflow));
+    out
+}
+
+/// Which action is possible in which phase.
+pub fn actions(workflow: &Workflow) -> String {
+    if workflow.actions.is_empty() {
+        return String::new();
+    }
+    let machine = workflow.outer();
+    let mut head = vec!["action".to_string()];
+    head.extend(machine.phases.iter().map(|phase| phase.name.to_string()));
+    let mut rows = vec![head];
+    for action in &workflow.actions {
+        let mut row = vec![action.name.clone()];
+        for (index, _) in machine.phases.iter().enumerate() {
+            row.push(possible(workflow, &action.name, PhaseId(index)).to_string());
+        }
+        rows.push(row);
+    }
+    format!("## Actions\n\n{}", markdown(&rows))
+}
+
+fn possible(workflow: &Workflow, name: &str, phase: PhaseId) -> &'static str {
+    match workflow.action(name).map(|action| &action.does) {
+        Some(Does::Create { .. }) => "new run",
+        Some(Does::Show { .. }) => "yes",
+        _ => {
+            let machine = workflow.outer();
+            let rules = machine.any.rules.iter().chain(&machine.get(phase).rules.rules);
+            let about: Vec<&Rule> = rules.filter(|rule| rule.on.iter().any(|event| event == name)).collect();
+            if about.is_empty() {
+                "no"
+            } else if about.iter().all(|rule| rule.when.is_some()) {
+                "if"
+            } else {
+                "yes"
+            }
+        }
+    }
+}
+
+/// A Markdown table whose columns line up.
+fn markdown(rows: &[Vec<String>]) -> String {
+    let escaped: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| cell.replace('|', "\\|")).collect()).collect();
+    let columns = escaped.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        escaped.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).max(3)).collect();
+    let mut out = String::new();
+    for (index, row) in escaped.iter().enumerate() {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+        if index == 0 {
+            let lines: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+            let _ = writeln!(out, "| {} |", lines.join(" | "));
+        }
+    }
+    out
+}

@@ -1,0 +1,193 @@
+//! What a definition may do that its author hardly meant.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use crate::definition::{Bundle, Reentry};
+use crate::diagnostic::{Diagnostics, Source};
+use crate::graph::{edges, reachable, steps};
+use crate::resolve::EVENTS;
+use crate::workflow::{
+    Does, Expression, Machine, MachineId, NewValue, PhaseId, Reply, Rule, TextTemplate, Workflow,
+};
+
+/// Looks for everything that resolving does not already refuse.
+pub fn lint(workflow: &Workflow, bundle: &Bundle) -> Diagnostics {
+    let mut lint = Lint { workflow, source: &bundle.definition, found: Diagnostics::default() };
+    for (index, machine) in workflow.machines.iter().enumerate() {
+        lint.phases(machine);
+        lint.shadows(machine);
+        lint.silent_phases(machine, index);
+        lint.endless_blocks(machine);
+        lint.unasked(machine, MachineId(index));
+    }
+    lint.unused(bundle);
+    lint.found.sort();
+    lint.found
+}
+
+struct Lint<'a> {
+    workflow: &'a Workflow,
+    source: &'a Arc<Source>,
+    found: Diagnostics,
+}
+
+impl Lint<'_> {
+    fn warn(&mut self, code: &'static str, span: std::ops::Range<usize>, message: String, hint: &str) {
+        self.found.warning(code, self.source, span, message).hint = Some(hint.to_string());
+    }
+
+    fn phases(&mut self, machine: &Machine) {
+        let steps = steps(machine);
+        let first = machine.initial.unwrap_or(PhaseId(0));
+        let reached = reachable([first], &steps);
+        let back: Vec<(PhaseId, PhaseId)> = steps.iter().map(|(from, to)| (*to, *from)).collect();
+        let finals = (0..machine.phases.len()).map(PhaseId).filter(|id| machine.get(*id).ends.is_some());
+        let ending = reachable(finals, &back);
+        for (index, phase) in machine.phases.iter().enumerate() {
+            let name = &phase.name;
+            if !reached.contains(&PhaseId(index)) {
+                let start = &machine.get(first).name;
+                let message = format!("phase `{name}` cannot be reached from `{start}`");
+                self.warn("unreachable", phase.span.clone(), message, "add a rule with `goto`, or remove the phase");
+            }
+            if !ending.contains(&PhaseId(index)) {
+                let message = format!("no way leads from phase `{name}` to a final phase");
+                self.warn("no-end", phase.span.clone(), message, "a run in it ends only by a limit or by `phasegate cancel`");
+            }
+        }
+    }
+
+    fn shadows(&mut self, machine: &Machine) {
+        for phase in &machine.phases {
+            let lists = [
+                machine.any.always.iter().chain(&phase.rules.always).collect::<Vec<&Rule>>(),
+                machine.any.rules.iter().chain(&phase.rules.rules).collect(),
+            ];
+            for rules in lists {
+                for (index, rule) in rules.iter().enumerate() {
+                    let hides = |earlier: &&&Rule| {
+                        earlier.when.is_none()
+                            && earlier.ask.is_none()
+                            && (rule.on.is_empty() || rule.on.iter().all(|event| earlier.on.contains(event)))
+                    };
+                    if let Some(earlier) = rules[..index].iter().find(hides) {
+                        let message = format!(
+                            "this rule is never tried in phase `{}`: rule `{}` (line {}) always holds",
+                            phase.name, earlier.label, earlier.line
+                        );
+                        self.warn("shadowed", rule.span.clone(), message, "move it before the other, or give the other a `when`");
+                    }
+                }
+            }
+        }
+    }
+
+    fn silent_phases(&mut self, machine: &Machine, index: usize) {
+        if index > 0 {
+            return;
+        }
+        for phase in machine.phases.iter().filter(|phase| phase.ends.is_none()) {
+            let mut rules = machine.any.rules.iter().chain(&phase.rules.rules);
+            if !rules.any(|rule| rule.on.iter().any(|event| EVENTS.contains(&event.as_str()))) {
+                let message = format!("phase `{}` has no rule for `stop`, so every stop is allowed", phase.name);
+                self.warn("silent", phase.span.clone(), message, "say what a stop means there: `block`, or `allow = \"waiting\"`");
+            }
+        }
+    }
+
+    /// Where `reentry = "always"` switches patience off, a cycle of blocks must be bounded by the
+    /// workflow itself: something that a rule of the cycle changes must be what a rule out of the
+    /// cycle looks at.
+    fn endless_blocks(&mut self, machine: &Machine) {
+        if self.workflow.reentry != Reentry::Always {
+            return;
+        }
+        let edges = edges(machine);
+        let steps = steps(machine);
+        for edge in edges.iter().filter(|edge| matches!(edge.rule.reply, Some(Reply::Block(_)))) {
+            let after = reachable([edge.to], &steps);
+            if !after.contains(&edge.from) {
+                continue;
+            }
+            let cycle: BTreeSet<PhaseId> =
+                after.into_iter().filter(|phase| reachable([*phase], &steps).contains(&edge.from)).collect();
+            let inside = |phase: &PhaseId| cycle.contains(phase);
+            let changed: HashSet<String> = edges
+                .iter()
+                .filter(|edge| inside(&edge.from) && inside(&edge.to))
+                .flat_map(|edge| edge.rule.set.iter())
+                .map(|set| format!("{}.{}", self.workflow.machine(set.machine).name, set.path.join(".")))
+                .collect();
+            let bounded = edges.iter().any(|exit| {
+                let leaves = !inside(&exit.to) || matches!(exit.rule.reply, Some(Reply::Allow { .. }));
+                let looks_at = exit.rule.when.iter().flat_map(|guard| &guard.whole.names().variables);
+                inside(&exit.from) && leaves && looks_at.map(crate::syntax::Use::dotted).any(|name| changed.contains(&name))
+            });
+            if !bounded {
+                let message = format!(
+                    "phase `{}` can block for ever: with `reentry = \"always\"` nothing bounds its blocks",
+                    machine.get(edge.from).name
+                );
+                self.warn("endless", edge.rule.span.clone(), message, "count with `set`, and leave by a rule that looks at the count");
+            }
+        }
+    }
+
+    fn unasked(&mut self, machine: &Machine, id: MachineId) {
+        let asked = self.workflow.rules().any(|(_, rule)| rule.ask == Some(id));
+        if machine.binding.is_some() && !asked {
+            let span = machine.phases.first().map_or(0..0, |phase| phase.span.clone());
+            let message = format!("no rule asks machine `{}`", machine.name);
+            self.warn("unused", span, message, "add a rule with `ask`, or remove the machine");
+        }
+    }
+
+    fn unused(&mut self, bundle: &Bundle) {
+        let workflow = self.workflow;
+        let facts = workflow.machines.iter().flat_map(|machine| {
+            let pick = machine.binding.iter().filter_map(|binding| binding.pick.as_ref());
+            machine.lets.iter().map(|(_, facts)| facts).chain(pick)
+        });
+        let in_rules = workflow.rules().flat_map(|(_, rule)| {
+            let values = rule.set.iter().filter_map(|set| match &set.value {
+                NewValue::Expression(expression) => Some(expression),
+                _ => None,
+            });
+            rule.when.iter().map(|guard| &guard.whole).chain(values)
+        });
+        let expressions = facts.chain(in_rules).map(Expression::names);
+        let names = expressions.chain(workflow.texts.iter().map(TextTemplate::names));
+        let used: HashSet<&str> = names
+            .flat_map(|names| names.variables.iter().map(|used| used.path[0].as_str()))
+            .collect();
+        for machine in &workflow.machines {
+            for (name, facts) in &machine.lets {
+                if !used.contains(&**name) {
+                    let message = format!("`{name}` is never used");
+                    self.warn("unused", facts.span.clone(), message, "remove it");
+                }
+            }
+        }
+        for (name, _) in &workflow.constants {
+            if !used.contains(name.as_str()) {
+                let span = self.source.text.find(name.as_str()).map_or(0..0, |at| at..at + name.len());
+                self.warn("unused", span, format!("constant `{name}` is never used"), "remove it");
+            }
+        }
+        for (path, file) in &bundle.files {
+            let is_text = path.starts_with("prompts/") || path.starts_with("templates/");
+            if is_text && !workflow.texts.iter().any(|text| Arc::ptr_eq(&text.source, file)) {
+                let message = format!("{} is never used", file.name);
+                self.found.warning("unused", file, 0..0, message).hint = Some("remove it".into());
+            }
+        }
+        for action in workflow.actions.iter().filter(|action| matches!(action.does, Does::Event)) {
+            if !workflow.rules().any(|(_, rule)| rule.on.contains(&action.name)) {
+                let message = format!("no rule is about action `{}`, so it is always refused", action.name);
+                let span = self.source.text.find(&format!("[action.{}]", action.name)).map_or(0..0, |at| at..at + 1);
+                self.warn("unused", span, message, "add a rule with `on`, or `creates` or `shows`");
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The commands of a workflow, made from the actions that it declares.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use phasegate_engine::answer::Answer;
+use phasegate_engine::decide::params;
+use phasegate_engine::definition::ParamType;
+use phasegate_engine::json::Json;
+use phasegate_engine::step::Event;
+use phasegate_engine::workflow::{Action, Does, Param, Workflow};
+use phasegate_runtime::catalog::Entry;
+use phasegate_runtime::config::Config;
+use phasegate_runtime::gate::Gate;
+use phasegate_runtime::project::Project;
+
+use super::{Failed, Outcome, actor, chosen_run, session};
+use crate::print;
+
+/// What a workflow that declares no way to start can still do.
+const START: &str = "start";
+
+/// The commands of one workflow.
+pub fn command(entry: &Entry) -> Command {
+    let about = match &entry.head {
+        Ok(head) => head.about.clone(),
+        Err(_) => format!("(broken: see `phasegate lint {}`)", entry.name),
+    };
+    let mut command = Command::new(entry.name.clone())
+        .about(about)
+        .subcommand_required(true)
+        .arg_required_else_help(true);
+    let Ok(workflow) = entry.load(&Config::default()) else { return command };
+    if workflow.action(START).is_none() {
+        let name = Arg::new("name").long("name").value_name("NAME").help("The run's name");
+        command = command.subcommand(Command::new(START).about("Start a run").arg(name));
+    }
+    for action in &workflow.actions {
+        command = command.subcommand(subcommand(action));
+    }
+    command
+}
+
+fn subcommand(action: &Action) -> Command {
+    let mut command = Command::new(action.name.clone()).about(action.about.clone());
+    for param in &action.params {
+        let flag = param.name.replace('_', "-");
+        let mut arg = Arg::new(param.name.clone()).long(flag).help(param.about.clone());
+        arg = match param.ty {
+            ParamType::Boolean => arg.action(ArgAction::SetTrue),
+            ParamType::Integer => arg.value_name("N").value_parser(clap::value_parser!(i64)),
+            ParamType::String => arg.value_name("TEXT"),
+            ParamType::JsonFile => arg.value_name("FILE"),
+        };
+        if let Some(default) = &param.default {
+            arg = arg.default_value(default.as_str().map_or_else(|| default.brief(), str::to_string));
+        } else if !param.optional && param.ty != ParamType::Boolean {
+            arg = arg.required(true);
+        }
+        command = command.arg(arg);
+    }
+    if !matches!(action.does, Does::Create { .. }) {
+        command = command.arg(Arg::new("run").value_name("RUN").help("The run; by default the only one"));
+    }
+    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON");
+    command.arg(json)
+}
+
+/// Carries out an action.
+pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
+    let gate = Gate::new(project);
+    let workflow = gate.workflow(name)?;
+    let Some((action_name, matches)) = matches.subcommand() else {
+        return Err(Failed("an action is missing".into()));
+    };
+    let Some(action) = workflow.action(action_name) else {
+        return start(&gate, &workflow, matches);
+    };
+    let event = Event {
+        name: action.name.clone(),
+        actor: actor(),
+        session: session(),
+        params: given(action, matches)?,
+    };
+    let as_json = matches.get_flag("json");
+    if let Does::Create { name, document } = &action.does {
+        let run = gate.create(&workflow, Some((*name, *document)), &event)?;
+        return started(&workflow, &run, as_json);
+    }
+    let chosen = matches.get_one::<String>("run").map(String::as_str);
+    let run = match chosen {
+        // Of a workflow's own command, a plain name is one of its runs.
+        Some(chosen) if !chosen.contains('/') => gate.run(&format!("{name}/{chosen}"))?,
+        Some(chosen) => gate.run(chosen)?,
+        None => chosen_run(&gate, None).or_else(|_| gate.run(name))?,
+    };
+    match &action.does {
+        Does::Show { text, json } => {
+            let shown = match json {
+                Some(json) if as_json => {
+                    let text = gate.show(&run, *json, &event)?;
+                    Json::parse(text.as_bytes())
+                        .map_err(|error| format!("the workflow's JSON is not valid: {error}"))?
+                        .to_text(Some("  "))
+                }
+                None if as_json => return Err(Failed(format!("`{action_name}` has no JSON form"))),
+                _ => gate.show(&run, *text, &event)?,
+            };
+            print::out(shown.trim_end());
+            print::line("");
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => {
+            let answered = gate.act(&run, &event)?;
+            if as_json {
+                print::json(&answered.answer);
+            } else {
+                let text = answered.answer.text().map(|text| format!(": {text}")).unwrap_or_default();
+                print::line(&format!("{}: {}{text}", answered.run, answered.answer));
+            }
+            let refused = matches!(answered.answer, Answer::Deny { .. });
+            Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+    }
+}
+
+fn start(gate: &Gate, workflow: &Workflow, matches: &ArgMatches) -> Outcome {
+    let name = matches.get_one::<String>("name").cloned();
+    let given = name.map(|name| ("name".to_string(), Json::from(name)));
+    let event =
+        Event { name: START.into(), actor: actor(), session: session(), params: params(given) };
+    let run = gate.create(workflow, None, &event)?;
+    started(workflow, &run, false)
+}
+
+fn started(workflow: &Workflow, run: &phasegate_runtime::run::RunId, as_json: bool) -> Outcome {
+    let document = workflow.document_of(&run.name);
+    if as_json {
+        print::json(&serde_json::json!({ "run": run, "document": document }));
+    } else {
+        print::line(&format!("Run {run} has started: {document}"));
+        print::line("The next stop of an agent in this project is answered by it.");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The parameters as given. A JSON file is given as `{path, value}`.
+fn given(action: &Action, matches: &ArgMatches) -> Result<Json, Failed> {
+    let mut members = Vec::new();
+    for param in &action.params {
+        members.push((param.name.clone(), value(param, matches)?));
+    }
+    Ok(params(members))
+}
+
+fn value(param: &Param, matches: &ArgMatches) -> Result<Json, Failed> {
+    let name = param.name.as_str();
+    Ok(match param.ty {
+        ParamType::Boolean => Json::from(matches.get_flag(name)),
+        ParamType::Integer => matches.get_one::<i64>(name).map_or(Json::Null, |number| Json::from(*number)),
+        ParamType::String => matches.get_one::<String>(name).map_or(Json::Null, |text| Json::from(text.as_str())),
+        ParamType::JsonFile => match matches.get_one::<String>(name) {
+            None => Json::Null,
+            Some(path) => {
+                let bytes = std::fs::read(Path::new(path)).map_err(|error| format!("cannot read {path}: {error}"))?;
+                let value = Json::parse(&bytes).map_err(|error| format!("{path} is not valid JSON: {error}"))?;
+                Json::from([("path", Json::from(path.as_str())), ("value", value)])
+            }
+        },
+    })
+}

@@ -1,0 +1,250 @@
+//! `phasegate demo`: a scripted agent in a temporary project, and the real hook as a child process.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use clap::Args;
+use phasegate_engine::decide::{RunFacts, render};
+use phasegate_engine::definition::Bundle;
+use phasegate_engine::json::Json;
+use phasegate_engine::step::Event;
+use phasegate_engine::workflow::Workflow;
+use phasegate_runtime::gate::{Found, Gate};
+use phasegate_runtime::project::Project;
+use phasegate_runtime::world::{Told, World};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Failed, Outcome};
+use crate::print::{self, Paint, paint};
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The workflow
+    #[arg(default_value = "triage")]
+    name: String,
+    /// Keep the temporary project, to look around in it
+    #[arg(long)]
+    keep: bool,
+    /// Show the whole reason of every block
+    #[arg(long)]
+    full: bool,
+}
+
+/// More stops than any demo needs.
+const MOST_STOPS: usize = 200;
+
+/// The folder in a workflow's bundle that has its demo.
+const FOLDER: &str = "demo/";
+
+/// What a scripted agent does.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Script {
+    /// The arguments of the workflow's command that starts the run.
+    start: Vec<String>,
+    turn: Vec<Turn>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Turn {
+    /// A text in the reason of a block.
+    on: String,
+    /// The file that says what is done then.
+    does: String,
+}
+
+/// What is done in a turn.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Work {
+    says: String,
+    files: serde_json::Map<String, serde_json::Value>,
+    set: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What the hook printed, as the client reads it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct HookAnswer {
+    decision: Option<String>,
+    reason: Option<String>,
+    #[serde(rename = "systemMessage")]
+    system_message: Option<String>,
+}
+
+pub fn run(options: &Options) -> Outcome {
+    let folder = tempfile::Builder::new().prefix("phasegate-demo-").tempdir()?;
+    let root = folder.path().canonicalize()?;
+    std::fs::create_dir(root.join(".phasegate"))?;
+    let project = Project::open(&root)?;
+    let entry = project
+        .workflow(&options.name)
+        .ok_or_else(|| Failed(format!("there is no workflow {:?}", options.name)))?;
+    let bundle = entry.bundle()?;
+    let workflow = entry.load(&project.config)?;
+    let script = script(&bundle)?;
+    for (path, file) in &bundle.files {
+        if let Some(name) = path.strip_prefix(FOLDER) {
+            std::fs::write(root.join(name), &*file.text)?;
+        }
+    }
+    print::line(&format!("{}: {}", paint(Paint::Bold, &workflow.name), workflow.about));
+    print::line("A scripted agent works in a temporary project. Each time it wants to stop, the real hook answers.\n");
+    child(&root, std::iter::once(&options.name).chain(&script.start), None)?;
+    let demo = Demo { root, bundle, workflow, script, full: options.full };
+    let outcome = demo.play(&project);
+    if options.keep {
+        print::line(&format!("\nThe project is kept: {}", folder.keep().display()));
+    } else {
+        print::line("\nNext: `phasegate demo --keep`, then `phasegate -C THAT_FOLDER why`, `log` or `status`.");
+    }
+    outcome
+}
+
+fn script(bundle: &Bundle) -> Result<Script, Failed> {
+    let Some(source) = bundle.files.get("demo/script.toml") else {
+        return Err(Failed("this workflow has no demo".into()));
+    };
+    toml::from_str(&source.text).map_err(|error| Failed(format!("{}: {error}", source.name)))
+}
+
+struct Demo {
+    root: PathBuf,
+    bundle: Bundle,
+    workflow: Workflow,
+    script: Script,
+    full: bool,
+}
+
+impl Demo {
+    fn play(&self, project: &Project) -> Outcome {
+        let gate = Gate::new(project);
+        let since = Instant::now();
+        let mut said = String::from("I have started.");
+        let mut blocks = 0;
+        for stop in 1..=MOST_STOPS {
+            let answer = self.stop(stop > 1, &said)?;
+            let (runs, _) = gate.runs();
+            let run = runs.first().ok_or_else(|| Failed("the run is gone".into()))?;
+            let report = gate.report(run);
+            let verdict = run.ledger.last.as_ref().map(|last| last.answer.to_string()).unwrap_or_default();
+            let Some(reason) = answer.reason.filter(|_| answer.decision.as_deref() == Some("block")) else {
+                self.show(stop, &report.phase, &paint(Paint::Green, &verdict), answer.system_message.as_deref());
+                let time = since.elapsed().as_millis() / stop as u128;
+                print::line(&format!(
+                    "\n{stop} stops, {blocks} blocks, {time} ms for each turn with its hook process. \
+                     Without the gate the agent would have stopped at the first."
+                ));
+                let done = report.condition == "done";
+                return Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            };
+            blocks += 1;
+            self.show(stop, &report.phase, &paint(Paint::Yellow, &verdict), Some(&reason));
+            said = self.work(run, &gate.document(run)?, &reason)?;
+            print::line(&paint(Paint::Dim, &format!("{:>9}the agent {said}", "")));
+        }
+        Err(Failed(format!("the run did not end after {MOST_STOPS} stops")))
+    }
+
+    fn show(&self, stop: usize, phase: &str, verdict: &str, text: Option<&str>) {
+        let text = text.unwrap_or_default();
+        let shown = if self.full { text.to_string() } else { instruction(text) };
+        let mut lines = shown.lines();
+        let first = lines.next().unwrap_or_default();
+        print::line(&format!("stop {stop:>2}  {phase:<12}  {verdict}  {first}"));
+        for line in lines {
+            print::line(&format!("{:>9}{line}", ""));
+        }
+    }
+
+    /// Fires the hook as the client does.
+    fn stop(&self, after_block: bool, said: &str) -> Result<HookAnswer, Failed> {
+        let payload = json!({
+            "session_id": "demo",
+            "transcript_path": self.root.join("transcript.jsonl"),
+            "cwd": self.root,
+            "prompt_id": "demo-prompt",
+            "permission_mode": "default",
+            "effort": { "level": "medium" },
+            "hook_event_name": "Stop",
+            "stop_hook_active": after_block,
+            "last_assistant_message": said,
+            "background_tasks": [],
+            "session_crons": [],
+        });
+        let arguments = ["hook", "stop", "--client", "claude"];
+        let output = child(&self.root, arguments, Some(&payload.to_string()))?;
+        serde_json::from_str(&output).map_err(|error| Failed(format!("the hook answered {output:?}: {error}")))
+    }
+
+    /// Does what the script has for a reason; what the agent says about it.
+    fn work(&self, run: &Found, document: &Json, reason: &str) -> Result<String, Failed> {
+        let turn = self.script.turn.iter().find(|turn| reason.contains(&turn.on));
+        let turn = turn.ok_or_else(|| Failed(format!("the script has no turn for: {reason}")))?;
+        let path = format!("{FOLDER}{}", turn.does);
+        let source = self.bundle.files.get(&path).ok_or_else(|| Failed(format!("there is no {path}")))?;
+        let mut workflow = self.workflow.clone();
+        let text = workflow.add_text(source);
+        let facts = RunFacts { name: run.id.name.clone(), document: run.place.clone() };
+        let world = std::sync::Arc::new(World::new(&self.root, Told::default()));
+        let rendered = render(&workflow, text, Some(document.clone()), &Event::stop(None), &facts, world);
+        let rendered = rendered.map_err(|fault| Failed(fault.message))?;
+        let work: Work = serde_json::from_str(&rendered).map_err(|error| format!("{path}: {error}"))?;
+        for (path, text) in &work.files {
+            let path = self.root.join(path);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            std::fs::write(path, text.as_str().unwrap_or_default())?;
+        }
+        if !work.set.is_empty() {
+            let mut document = document.clone();
+            for (path, value) in &work.set {
+                let value = Json::parse(value.to_string().as_bytes())?;
+                if let Some(place) = document.at_mut(path.split('.')) {
+                    *place = value;
+                }
+            }
+            std::fs::write(self.root.join(&run.place), document.to_text(Some("  ")))?;
+        }
+        Ok(work.says)
+    }
+}
+
+/// How much of a reason fits on a line beside the rest.
+const LINE: usize = 110;
+
+/// The beginning of a reason, on one line.
+fn instruction(reason: &str) -> String {
+    let flat = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    match flat.char_indices().nth(LINE) {
+        Some((cut, _)) => format!("{}…", &flat[..cut]),
+        None => flat,
+    }
+}
+
+fn child<S: AsRef<std::ffi::OsStr>>(
+    root: &Path,
+    arguments: impl IntoIterator<Item = S>,
+    input: Option<&str>,
+) -> Result<String, Failed> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(arguments)
+        .current_dir(root)
+        .env_remove("PHASEGATE_DISABLE")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(input.unwrap_or_default().as_bytes())?;
+    }
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        return Err(Failed(format!("a child process ended with {}", output.status)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,56 @@
+//! `phasegate draw`
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use phasegate_engine::draw::{Format, draw};
+use phasegate_runtime::gate::Gate;
+use phasegate_runtime::project::Project;
+
+use super::{Failed, Outcome, lint};
+use crate::print;
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The workflow
+    name: String,
+    /// What to draw
+    #[arg(long, value_enum, default_value_t = FormatName::Mermaid)]
+    format: FormatName,
+    /// Mark the phase of this run
+    #[arg(long)]
+    run: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FormatName {
+    /// A state diagram for Markdown
+    Mermaid,
+    /// A graph for Graphviz
+    Dot,
+    /// The rules and the actions as Markdown tables
+    Table,
+}
+
+pub fn run(project: &Project, options: &Options) -> Outcome {
+    let entry = lint::named(project, &options.name)?;
+    let workflow = entry.load(&project.config)?;
+    let gate = Gate::new(project);
+    let current = match &options.run {
+        None => None,
+        Some(name) => {
+            let run = gate.run(name)?;
+            if run.id.workflow != workflow.name {
+                return Err(Failed(format!("run {} is not one of {}", run.id, workflow.name)));
+            }
+            Some(gate.report(&run).phase)
+        }
+    };
+    let format = match options.format {
+        FormatName::Mermaid => Format::Mermaid,
+        FormatName::Dot => Format::Dot,
+        FormatName::Table => Format::Table,
+    };
+    print::out(&draw(&workflow, format, current.as_deref()));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,38 @@
+//! `phasegate eject`
+
+use std::fs;
+use std::process::ExitCode;
+
+use clap::Args;
+use phasegate_runtime::catalog::builtin_files;
+use phasegate_runtime::project::Project;
+
+use super::{Failed, Outcome};
+use crate::print;
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The built-in workflow
+    name: String,
+}
+
+pub fn run(project: &Project, options: &Options) -> Outcome {
+    let files = builtin_files(&options.name);
+    if files.is_empty() {
+        return Err(Failed(format!("there is no built-in workflow {:?}", options.name)));
+    }
+    let folder = project.root.join(".phasegate/workflows").join(&options.name);
+    if folder.exists() {
+        return Err(Failed(format!("{} exists; nothing was changed", folder.display())));
+    }
+    for (path, text) in files {
+        let path = folder.join(path);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(&path, text)?;
+    }
+    print::line(&format!("{} is now yours: {}", options.name, folder.display()));
+    print::line(&format!("Change it, then run `phasegate lint {0}` and `phasegate test {0}`.", options.name));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,64 @@
+//! `phasegate log`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use phasegate_runtime::gate::Gate;
+use phasegate_runtime::journal::{Line, verify};
+use phasegate_runtime::project::Project;
+
+use super::{Failed, Outcome, chosen_run};
+use crate::print::{self, Paint, paint};
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The run, as WORKFLOW/NAME; by default the only one
+    run: Option<String>,
+    /// Show only the last N decisions
+    #[arg(short = 'n', value_name = "N")]
+    last: Option<usize>,
+    /// Check that no line was changed, removed or added
+    #[arg(long)]
+    verify: bool,
+    /// Print the journal's lines as they are: JSON, one on a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(project: &Project, options: &Options) -> Outcome {
+    let gate = Gate::new(project);
+    let run = chosen_run(&gate, options.run.as_deref())?;
+    let lines = gate.journal(&run)?;
+    if options.verify {
+        let count = verify(&lines).map_err(|problem| Failed(format!("the journal of {}: {problem}", run.id)))?;
+        print::line(&format!("{}: {count} lines, and each follows from the one before", run.id));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let skip = options.last.map_or(0, |last| lines.len().saturating_sub(last));
+    for text in &lines[skip..] {
+        if options.json {
+            print::line(text);
+            continue;
+        }
+        match serde_json::from_str::<Line>(text) {
+            Ok(line) => show(&line),
+            Err(error) => print::note(&format!("a line cannot be read: {error}")),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(line: &Line) {
+    let at = line.at.strftime("%Y-%m-%d %H:%M:%S").to_string();
+    let way = if line.from == line.to || line.from.is_empty() {
+        line.to.clone()
+    } else {
+        format!("{} → {}", line.from, line.to)
+    };
+    let first = line.answer.text().and_then(|text| text.lines().next()).unwrap_or_default();
+    let answer = paint(Paint::Bold, &format!("{:<14}", line.answer.to_string()));
+    print::line(&format!("{:>4}  {}  {:<8} {answer} {way:<28} {first}", line.seq, paint(Paint::Dim, &at), line.event.name));
+    for note in &line.notes {
+        print::line(&format!("      note: {note}"));
+    }
+}

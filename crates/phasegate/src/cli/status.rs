@@ -1,0 +1,77 @@
+//! `phasegate status`
+
+use std::process::ExitCode;
+
+use phasegate_runtime::fault_log;
+use phasegate_runtime::gate::Gate;
+use phasegate_runtime::project::Project;
+use serde_json::json;
+
+use super::{Outcome, when};
+use crate::print::{self, Paint, paint};
+
+pub fn run(project: &Project, as_json: bool) -> Outcome {
+    let gate = Gate::new(project);
+    let (runs, faults) = gate.runs();
+    let reports: Vec<_> = runs.iter().map(|run| (run, gate.report(run))).collect();
+    if as_json {
+        let runs: Vec<_> = reports
+            .iter()
+            .map(|(run, report)| {
+                json!({
+                    "run": run.id,
+                    "workflow": run.id.workflow,
+                    "document": run.place,
+                    "phase": report.phase,
+                    "condition": report.condition,
+                    "problem": report.problem,
+                    "owner": run.ledger.owner,
+                    "blocks": run.ledger.blocks,
+                    "decisions": run.ledger.seq,
+                    "last": run.ledger.last.as_ref().map(|last| json!({
+                        "at": last.at, "event": last.event, "answer": last.answer,
+                    })),
+                })
+            })
+            .collect();
+        let recent = fault_log::recent(Some(&project.root), 5);
+        print::json(&json!({ "project": project.root, "runs": runs, "problems": faults, "recent_faults": recent }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if runs.is_empty() {
+        print::line("There is no run in this project. `phasegate list` shows the workflows that can be started.");
+    }
+    let width = runs.iter().map(|run| run.id.to_string().len()).max().unwrap_or(0);
+    for (run, report) in &reports {
+        let condition = match report.condition {
+            "done" => paint(Paint::Green, "done"),
+            "working" => paint(Paint::Yellow, "working"),
+            "broken" | "stuck" => paint(Paint::Red, report.condition),
+            other => other.to_string(),
+        };
+        let name = paint(Paint::Bold, &format!("{:<width$}", run.id.to_string()));
+        print::line(&format!("{name}  {condition} in phase {}", report.phase));
+        let mut facts = vec![run.place.clone()];
+        if let Some(last) = &run.ledger.last {
+            facts.push(format!("last answer {} {}", last.answer, when::ago(last.at)));
+            facts.push(format!("{} blocks so far", run.ledger.blocks));
+        } else {
+            facts.push("no hook has fired yet".into());
+        }
+        if let Some(owner) = &run.ledger.owner {
+            facts.push(format!("owner {} (seen {})", owner.session, when::ago(owner.seen)));
+        }
+        print::line(&paint(Paint::Dim, &format!("{:width$}  {}", "", facts.join("; "))));
+        if let Some(problem) = &report.problem {
+            print::line(&format!("{:width$}  {problem}", ""));
+        }
+    }
+    for fault in &faults {
+        print::note(&format!("problem: {fault}"));
+    }
+    let recent = fault_log::recent(Some(&project.root), 3);
+    for fault in &recent {
+        print::note(&format!("fault {}: {}", when::ago(fault.at), fault.what));
+    }
+    Ok(ExitCode::SUCCESS)
+}

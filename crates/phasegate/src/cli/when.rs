@@ -1,0 +1,16 @@
+//! Times for people.
+
+use jiff::Timestamp;
+
+/// `12 seconds ago`
+pub fn ago(time: Timestamp) -> String {
+    let seconds = Timestamp::now().as_second() - time.as_second();
+    let (count, unit) = match seconds {
+        ..=1 => return "just now".into(),
+        2..120 => (seconds, "seconds"),
+        120..7_200 => (seconds / 60, "minutes"),
+        7_200..172_800 => (seconds / 3_600, "hours"),
+        _ => (seconds / 86_400, "days"),
+    };
+    format!("{count} {unit} ago")
+}
