@@ -9,6 +9,8 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed={}", root.display());
     let mut files = Vec::new();
     collect(&root, &mut files)?;
+    // Only what lies in the folder of a workflow; the schema beside them is for editors.
+    files.retain(|file| file.parent() != Some(&root));
     files.sort();
     let mut code = String::from("pub static FILES: &[(&str, &str)] = &[\n");
     for file in &files {

@@ -280,7 +280,7 @@ impl<'w> Deciding<'w> {
     fn settle_once(&mut self) -> Result<bool, Fault> {
         let phase = self.phase()?;
         let mut below = false;
-        for rule in self.machine().any.always.iter().chain(&phase.rules.always) {
+        for rule in self.machine().always_in(phase) {
             if !self.holds(rule)? {
                 continue;
             }
@@ -308,7 +308,7 @@ impl<'w> Deciding<'w> {
             self.settle()?;
             let phase = self.phase()?;
             let mut fired = false;
-            for rule in self.machine().any.rules.iter().chain(&phase.rules.rules) {
+            for rule in self.machine().rules_in(phase) {
                 if !rule.on.iter().any(|name| *name == event.name) || !self.holds(rule)? {
                     continue;
                 }
@@ -458,7 +458,14 @@ impl<'w> Deciding<'w> {
                 }
                 Ok(false)
             }
-            GuardParts::Not(inner) => Ok(!self.guard(inner, seen)?),
+            GuardParts::Not(inner) => {
+                let held = !self.guard(inner, seen)?;
+                if let (GuardParts::Leaf(_), Some(part)) = (&**inner, seen.last_mut()) {
+                    part.text.insert_str(0, "not ");
+                    part.held = held;
+                }
+                Ok(held)
+            }
             GuardParts::Leaf(leaf) => {
                 let value = self.evaluate(leaf)?;
                 if value.is_undefined() {

@@ -193,7 +193,7 @@ fn possible(workflow: &Workflow, name: &str, phase: PhaseId) -> &'static str {
         Some(Does::Show { .. }) => "yes",
         _ => {
             let machine = workflow.outer();
-            let rules = machine.any.rules.iter().chain(&machine.get(phase).rules.rules);
+            let rules = machine.rules_in(machine.get(phase));
             let about: Vec<&Rule> = rules.filter(|rule| rule.on.iter().any(|event| event == name)).collect();
             if about.is_empty() {
                 "no"

@@ -17,9 +17,7 @@ pub fn edges(machine: &Machine) -> Vec<Edge<'_>> {
     let mut edges = Vec::new();
     for (index, phase) in machine.phases.iter().enumerate() {
         let from = PhaseId(index);
-        let always = machine.any.always.iter().chain(&phase.rules.always);
-        let rules = machine.any.rules.iter().chain(&phase.rules.rules);
-        for rule in always.chain(rules) {
+        for rule in machine.always_in(phase).chain(machine.rules_in(phase)) {
             edges.push(Edge { from, to: rule.goto.unwrap_or(from), rule });
         }
     }

@@ -61,8 +61,8 @@ impl Lint<'_> {
     fn shadows(&mut self, machine: &Machine) {
         for phase in &machine.phases {
             let lists = [
-                machine.any.always.iter().chain(&phase.rules.always).collect::<Vec<&Rule>>(),
-                machine.any.rules.iter().chain(&phase.rules.rules).collect(),
+                machine.always_in(phase).collect::<Vec<&Rule>>(),
+                machine.rules_in(phase).collect::<Vec<&Rule>>(),
             ];
             for rules in lists {
                 for (index, rule) in rules.iter().enumerate() {
@@ -88,7 +88,7 @@ impl Lint<'_> {
             return;
         }
         for phase in machine.phases.iter().filter(|phase| phase.ends.is_none()) {
-            let mut rules = machine.any.rules.iter().chain(&phase.rules.rules);
+            let mut rules = machine.rules_in(phase);
             if !rules.any(|rule| rule.on.iter().any(|event| EVENTS.contains(&event.as_str()))) {
                 let message = format!("phase `{}` has no rule for `stop`, so every stop is allowed", phase.name);
                 self.warn("silent", phase.span.clone(), message, "say what a stop means there: `block`, or `allow = \"waiting\"`");

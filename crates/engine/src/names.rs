@@ -198,9 +198,10 @@ impl Check<'_> {
             let Type::Record(id) = ty else { return };
             let record = self.workflow.records.get(id).clone();
             let Some(field) = record.field(member) else {
-                let known: Vec<&str> = record.fields.iter().map(|field| &*field.name).collect();
-                let what = format!("field of `{}`", record.name);
-                self.unknown(&what, member, &known, source, at(used, span));
+                let hint = closest(member, record.fields.iter().map(|field| &*field.name));
+                let message = format!("`{}` has no field `{member}`", record.name);
+                self.found.error("unknown", source, at(used, span), message).hint =
+                    hint.map(|name| format!("did you mean `{name}`?"));
                 return;
             };
             ty = field.ty.clone();

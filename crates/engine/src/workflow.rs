@@ -276,6 +276,19 @@ impl Machine {
         self.phases.iter().position(|phase| &*phase.name == name).map(PhaseId)
     }
 
+    /// The rules for events in a phase, in the order in which they are tried: those of every phase
+    /// first, except in a final phase, which has only its own.
+    pub fn rules_in<'m>(&'m self, phase: &'m Phase) -> impl Iterator<Item = &'m Rule> {
+        let any = if phase.ends.is_none() { self.any.rules.as_slice() } else { &[] };
+        any.iter().chain(&phase.rules.rules)
+    }
+
+    /// The rules that need no event, likewise.
+    pub fn always_in<'m>(&'m self, phase: &'m Phase) -> impl Iterator<Item = &'m Rule> {
+        let any = if phase.ends.is_none() { self.any.always.as_slice() } else { &[] };
+        any.iter().chain(&phase.rules.always)
+    }
+
     /// The phase.
     pub fn get(&self, id: PhaseId) -> &Phase {
         &self.phases[id.0]

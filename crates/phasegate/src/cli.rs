@@ -54,7 +54,7 @@ enum Command {
     /// Show the runs of this project
     Status(Json),
     /// Explain the last decision of a run: rules, guards, evidence
-    Why(RunAndJson),
+    Why(why::Options),
     /// Show the journal of a run
     Log(log::Options),
     /// End a run for good
@@ -85,15 +85,6 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Json {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Args)]
-struct RunAndJson {
-    /// The run, as WORKFLOW/NAME; by default the only one
-    run: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -185,7 +176,7 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
     match command {
         Command::List(options) => list::run(project, options.json),
         Command::Status(options) => status::run(project, options.json),
-        Command::Why(options) => why::run(project, options.run.as_deref(), options.json),
+        Command::Why(options) => why::run(project, &options),
         Command::Log(options) => log::run(project, &options),
         Command::Cancel(options) => cancel::run(project, &options),
         Command::Lint(options) => lint::run(project, &options),

@@ -160,6 +160,9 @@ fn read() -> Result<Payload, String> {
     if text.trim_ascii().is_empty() {
         return Err("the payload on stdin is empty".into());
     }
+    if !text.trim_ascii_start().starts_with(b"{") {
+        return Err("the payload is not understood: it is no JSON object".into());
+    }
     serde_json::from_slice(text).map_err(|error| format!("the payload is not understood: {error}"))
 }
 

@@ -145,7 +145,7 @@ fn file_bundle(path: &Path) -> std::io::Result<Bundle> {
     let mut files = BTreeMap::new();
     let mut read = |path: &Path, name: String| {
         let text = fs::read_to_string(path)?;
-        files.insert(name, Source::new(&path.display().to_string(), text));
+        files.insert(name, Source::new(&shown(path), text));
         Ok::<(), std::io::Error>(())
     };
     read(path, DEFINITION.to_string())?;
@@ -155,15 +155,20 @@ fn file_bundle(path: &Path) -> std::io::Result<Bundle> {
         Some(name) if name == DEFINITION => path.parent().map(Path::to_path_buf),
         _ => Some(path.with_extension("")),
     };
-    for folder in folder.into_iter() {
-        for part in ["prompts", "templates", "cases", "demo"] {
-            let Ok(entries) = fs::read_dir(folder.join(part)) else { continue };
-            for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
-                read(&entry.path(), format!("{part}/{}", entry.file_name().to_string_lossy()))?;
-            }
+    let folder = folder.unwrap_or_default();
+    for part in ["prompts", "templates", "cases", "demo"] {
+        let Ok(entries) = fs::read_dir(folder.join(part)) else { continue };
+        for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
+            read(&entry.path(), format!("{part}/{}", entry.file_name().to_string_lossy()))?;
         }
     }
     Ok(split(files))
+}
+
+/// A path as a person who stands in the working folder would write it.
+fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().and_then(|here| here.canonicalize()).unwrap_or_default();
+    path.strip_prefix(&here).unwrap_or(path).display().to_string()
 }
 
 fn split(mut files: BTreeMap<String, Arc<Source>>) -> Bundle {

@@ -23,15 +23,15 @@ const START: &str = "start";
 
 /// The commands of one workflow.
 pub fn command(entry: &Entry) -> Command {
-    let about = match &entry.head {
-        Ok(head) => head.about.clone(),
-        Err(_) => format!("(broken: see `phasegate lint {}`)", entry.name),
+    let Ok(workflow) = entry.load(&Config::default()) else {
+        let about = format!("(broken: see `phasegate lint {}`)", entry.name);
+        let anything = Arg::new("anything").num_args(0..).hide(true).allow_hyphen_values(true);
+        return Command::new(entry.name.clone()).about(about).arg(anything);
     };
     let mut command = Command::new(entry.name.clone())
-        .about(about)
+        .about(workflow.about.clone())
         .subcommand_required(true)
         .arg_required_else_help(true);
-    let Ok(workflow) = entry.load(&Config::default()) else { return command };
     if workflow.action(START).is_none() {
         let name = Arg::new("name").long("name").value_name("NAME").help("The run's name");
         command = command.subcommand(Command::new(START).about("Start a run").arg(name));
@@ -70,7 +70,8 @@ fn subcommand(action: &Action) -> Command {
 /// Carries out an action.
 pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     let gate = Gate::new(project);
-    let workflow = gate.workflow(name)?;
+    let loaded = gate.workflow(name);
+    let workflow = loaded.map_err(|_| format!("workflow {name} is broken: see `phasegate lint {name}`"))?;
     let Some((action_name, matches)) = matches.subcommand() else {
         return Err(Failed("an action is missing".into()));
     };

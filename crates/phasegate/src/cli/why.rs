@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
 use phasegate_engine::step::Tried;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::journal::Line;
@@ -10,15 +11,27 @@ use phasegate_runtime::project::Project;
 use super::{Failed, Outcome, chosen_run, when};
 use crate::print::{self, Paint, paint};
 
-pub fn run(project: &Project, name: Option<&str>, as_json: bool) -> Outcome {
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The run, as WORKFLOW/NAME; by default the only one
+    run: Option<String>,
+    /// Show the `always` rules that did not hold, too
+    #[arg(long)]
+    all: bool,
+    /// Print the journal's line as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Gate::new(project);
-    let run = chosen_run(&gate, name)?;
+    let run = chosen_run(&gate, options.run.as_deref())?;
     let lines = gate.journal(&run)?;
     let Some(last) = lines.last() else {
         return Err(Failed(format!("run {} has decided nothing yet", run.id)));
     };
     let line: Line = serde_json::from_str(last)?;
-    if as_json {
+    if options.json {
         print::json(&line);
         return Ok(ExitCode::SUCCESS);
     }
@@ -35,7 +48,9 @@ pub fn run(project: &Project, name: Option<&str>, as_json: bool) -> Outcome {
     if line.trace.tried.is_empty() {
         print::line("  none: the stop was answered before any rule");
     }
-    for tried in &line.trace.tried {
+    // Rules without an event run many times and mostly say no; what they changed is listed below.
+    let shown = |tried: &&Tried| options.all || tried.held || !tried.rule.contains(" always ");
+    for tried in line.trace.tried.iter().filter(shown) {
         rule(tried);
     }
     if line.trace.more > 0 {

@@ -1,0 +1,176 @@
+//! Bad input: a clear message, exit 0, and nothing changed.
+
+use serde_json::json;
+
+use crate::scene::{STATE, Scene};
+
+/// Fires the hook with bad input: it must allow, say why, and leave everything but the log alone.
+#[track_caller]
+fn refused(scene: &Scene, input: &[u8], text: &str) {
+    let before = scene.snapshot();
+    scene.hook_raw(input, &[]).allows_saying(text);
+    let mut after = scene.snapshot();
+    after.retain(|(path, _)| !path.ends_with("faults.jsonl"));
+    let mut before = before;
+    before.retain(|(path, _)| !path.ends_with("faults.jsonl"));
+    assert_eq!(before, after);
+}
+
+#[test]
+fn an_empty_stdin() {
+    refused(&Scene::with_triage(1), b"", "the payload on stdin is empty");
+    refused(&Scene::with_triage(1), b" \n", "the payload on stdin is empty");
+}
+
+#[test]
+fn no_json() {
+    refused(&Scene::with_triage(1), b"hello", "the payload is not understood");
+    refused(&Scene::with_triage(1), b"{\"cwd\": ", "the payload is not understood");
+    refused(&Scene::with_triage(1), b"[]", "the payload is not understood");
+    refused(&Scene::with_triage(1), b"\xff\xfe\x00", "the payload is not understood");
+}
+
+#[test]
+fn a_byte_order_mark_is_no_obstacle() {
+    let scene = Scene::with_triage(1);
+    let payload = format!("\u{feff}{}", scene.payload());
+    scene.hook_raw(payload.as_bytes(), &[]).blocks("1 of 1 entries");
+}
+
+#[test]
+fn ten_megabytes() {
+    let scene = Scene::with_triage(1);
+    let mut payload = scene.payload();
+    payload["last_assistant_message"] = json!("x".repeat(10 << 20));
+    refused(&scene, payload.to_string().as_bytes(), "larger than 8 MB");
+}
+
+#[test]
+fn wrong_types() {
+    let scene = Scene::with_triage(1);
+    for (field, value) in [
+        ("cwd", json!(5)),
+        ("stop_hook_active", json!("yes")),
+        ("session_id", json!([])),
+        ("background_tasks", json!(3)),
+    ] {
+        let mut payload = scene.payload();
+        payload[field] = value;
+        refused(&scene, payload.to_string().as_bytes(), "the payload is not understood");
+    }
+}
+
+#[test]
+fn null_fields_are_missing_fields() {
+    let scene = Scene::with_triage(1);
+    let mut payload = scene.payload();
+    for field in ["session_id", "transcript_path", "stop_hook_active", "last_assistant_message", "background_tasks"] {
+        payload[field] = json!(null);
+    }
+    scene.hook(&payload).blocks("1 of 1 entries");
+}
+
+#[test]
+fn no_such_cwd() {
+    let scene = Scene::with_triage(1);
+    refused(&scene, br#"{"cwd": "/no/such/folder"}"#, "/no/such/folder");
+}
+
+#[test]
+fn invalid_json_in_the_state_document() {
+    let scene = Scene::with_triage(1);
+    scene.file(STATE, "{\"phase\": \"triage\", ");
+    let before = scene.read(STATE);
+    scene.stop().allows_saying("web_triage.json is not valid JSON");
+    assert_eq!(scene.read(STATE), before);
+    assert!(scene.read(".phasegate/faults.jsonl").contains("not valid JSON"));
+}
+
+#[test]
+fn an_unreadable_state_document() {
+    let scene = Scene::with_triage(1);
+    std::fs::remove_file(scene.path(STATE)).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", scene.path(STATE)).unwrap();
+    // A link out of the project is not followed, so there is no run at all.
+    scene.stop().allows();
+}
+
+#[test]
+fn state_documents_that_do_not_fit_are_faults_that_name_the_field() {
+    for (state, text) in [
+        (r#"{"phase":"banana","entries":[]}"#, "`phase` is \"banana\""),
+        (r#"{"entries":[]}"#, "state.phase is missing"),
+        (r#"{"phase":7,"entries":[]}"#, "state.phase is 7"),
+        (r#"{"phase":"triage","entries":{}}"#, "state.entries is an object"),
+        (r#"{"phase":"triage","entries":[{"entry_index":0,"status":"banana"}]}"#, "state.entries[0].status"),
+        (r#"{"phase":"triage","entries":[],"batch_size":"$(touch pwned)"}"#, "state.batch_size"),
+        (r#"[1,2]"#, "state is a list"),
+        ("null", "state is null"),
+        ("\"x\"", "state is \"x\""),
+    ] {
+        let scene = Scene::new();
+        scene.file(STATE, state);
+        let said = scene.stop();
+        said.allows_saying(text);
+        said.allows_saying("The stop was allowed");
+        assert_eq!(scene.read(STATE), state);
+        assert!(!scene.exists("pwned"));
+    }
+}
+
+#[test]
+fn deep_json_is_refused() {
+    let scene = Scene::new();
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    scene.file(STATE, format!(r#"{{"phase":"triage","entries":[],"x":{deep}}}"#));
+    scene.stop().allows_saying("recursion limit");
+}
+
+#[test]
+fn missing_fix_planning_ends_the_run_instead_of_crashing() {
+    let scene = Scene::new();
+    scene.file(STATE, r#"{"phase":"fix-planning","entries":[]}"#);
+    scene.stop().allows_saying("Triage is complete");
+    assert_eq!(scene.json(STATE)["phase"], "complete");
+}
+
+#[test]
+fn a_definition_with_errors_allows_and_names_the_line() {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/w.toml", "name = \"w\"\nabout = \"a\"\ninitial = \"x\"\n[phase.a]\n");
+    scene.file(".phasegate/w/one.json", r#"{"phase":"a"}"#);
+    scene.stop().allows_saying("w.toml:3:11: there is no phase `x`");
+    // A head that cannot be read is a fault even without a run: a gate that is off must be seen.
+    scene.file(".phasegate/workflows/w.toml", "name = ");
+    scene.stop().allows_saying("workflow w");
+}
+
+#[test]
+fn one_broken_run_does_not_hide_another() {
+    let scene = Scene::with_triage(1);
+    scene.file(".phasegate/triage/aaa_triage.json", "{");
+    let said = scene.stop();
+    said.blocks("web_triage.json");
+    assert!(said.json["systemMessage"].as_str().unwrap().contains("aaa_triage.json is not valid JSON"));
+}
+
+#[test]
+fn a_configuration_with_errors_allows_and_names_the_line() {
+    let scene = Scene::with_triage(1);
+    scene.file(".phasegate/config.toml", "[workflow.triage]\nbanana = 1\n");
+    scene.stop().allows_saying("config.toml:2");
+    scene.file(".phasegate/config.toml", "[workflow.triage.const]\nREQUIRED_PLAN = 1\n");
+    scene.stop().allows_saying("REQUIRED_PLAN");
+}
+
+#[test]
+fn a_corrupt_ledger_is_set_aside_and_said() {
+    let scene = Scene::with_triage(1);
+    scene.stop().blocks("1 of 1");
+    scene.file(".phasegate/runs/triage/web/ledger.json", "{ broken");
+    let said = scene.stop();
+    said.blocks("1 of 1");
+    assert!(said.json["systemMessage"].as_str().unwrap().contains("ledger.json.corrupt-1"));
+    assert_eq!(scene.read(".phasegate/runs/triage/web/ledger.json.corrupt-1"), "{ broken");
+    scene.ok(&["log", "--verify"]);
+}

@@ -1,0 +1,36 @@
+//! The built-in workflows: they resolve, lint clean, and every rule has a case.
+
+use phasegate_engine::case::{run_cases, uncovered};
+use phasegate_engine::lint::lint;
+use phasegate_engine::resolve::{Expressions, Overrides, resolve};
+use phasegate_runtime::catalog::{Origin, catalog};
+
+#[test]
+fn every_built_in_workflow_resolves_lints_clean_and_is_covered_by_its_cases() {
+    let entries: Vec<_> = catalog(None).into_iter().filter(|entry| entry.origin == Origin::BuiltIn).collect();
+    assert!(!entries.is_empty());
+    for entry in entries {
+        let bundle = entry.bundle().unwrap();
+        let workflow = resolve(&bundle, &Overrides::default(), Expressions::Checked)
+            .unwrap_or_else(|found| panic!("{}", found.render(false)));
+        assert_eq!(workflow.name, entry.name);
+        let found = lint(&workflow, &bundle);
+        assert!(found.0.is_empty(), "{}", found.render(false));
+        let results = run_cases(&workflow, &bundle);
+        for result in &results {
+            assert!(result.differences.is_empty(), "{}: {}: {:#?}", result.file, result.name, result.differences);
+        }
+        assert_eq!(uncovered(&workflow, &results), Vec::<String>::new(), "{}", entry.name);
+    }
+}
+
+#[test]
+fn the_schema_in_the_repository_is_the_generated_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workflows/workflow.schema.json");
+    let generated = phasegate_engine::schema::schema();
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(path, &generated).unwrap();
+    }
+    let committed = std::fs::read_to_string(path).unwrap();
+    assert!(committed == generated, "run `just schema` and commit the result");
+}

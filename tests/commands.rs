@@ -1,0 +1,115 @@
+//! The command line as a person meets it.
+
+use crate::scene::Scene;
+
+#[test]
+fn help_names_the_commands_and_gives_examples() {
+    insta::assert_snapshot!(Scene::new().ok(&["--help"]));
+}
+
+#[test]
+fn the_help_of_a_workflow_is_made_from_its_actions() {
+    insta::assert_snapshot!(Scene::new().ok(&["triage", "start", "--help"]));
+}
+
+#[test]
+fn a_workflow_is_drawn_as_a_diagram_and_as_a_table() {
+    let scene = Scene::with_triage(1);
+    insta::assert_snapshot!("mermaid", scene.ok(&["draw", "triage"]));
+    insta::assert_snapshot!("table", scene.ok(&["draw", "triage", "--format", "table", "--run", "web"]));
+    insta::assert_snapshot!("dot", scene.ok(&["draw", "triage", "--format", "dot", "--run", "triage/web"]));
+}
+
+#[test]
+fn why_shows_rules_guards_and_evidence() {
+    let scene = Scene::with_triage(3);
+    scene.result(0, true, "g");
+    scene.stop();
+    let shown = scene.ok(&["why"]);
+    let steady = |line: &str| match line.split_once("now: ") {
+        Some((before, _)) => format!("{before}now: [time]"),
+        None => line.replace("(just now)", "([ago])").replace("(2 seconds ago)", "([ago])"),
+    };
+    insta::assert_snapshot!(shown.lines().map(steady).collect::<Vec<_>>().join("\n"));
+    let json: serde_json::Value = serde_json::from_str(&scene.ok(&["why", "--json"])).unwrap();
+    assert_eq!(json["trace"]["tried"][0]["rule"], "triage always 1");
+}
+
+#[test]
+fn status_and_log_tell_where_a_run_is() {
+    let scene = Scene::with_triage(2);
+    assert!(scene.ok(&["status"]).contains("no hook has fired yet"));
+    scene.stop();
+    scene.result(0, true, "g");
+    scene.stop_again();
+    let status = scene.ok(&["status"]);
+    assert!(status.contains("triage/web  working in phase triage"), "{status}");
+    assert!(status.contains("last answer BLOCK"), "{status}");
+    let json: serde_json::Value = serde_json::from_str(&scene.ok(&["status", "--json"])).unwrap();
+    assert_eq!(json["runs"][0]["condition"], "working");
+    assert_eq!(json["runs"][0]["blocks"], 2);
+    assert_eq!(scene.ok(&["log"]).lines().count(), 2);
+    assert_eq!(scene.ok(&["log", "-n", "1"]).lines().count(), 1);
+    let line: serde_json::Value = serde_json::from_str(&scene.ok(&["log", "-n", "1", "--json"])).unwrap();
+    assert_eq!(line["seq"], 2);
+}
+
+#[test]
+fn faults_are_shown_by_status() {
+    let scene = Scene::with_triage(1);
+    scene.file(".phasegate/triage/a_triage.json", "{");
+    scene.stop();
+    let ran = scene.run(&["status"]);
+    assert!(ran.stderr.contains("a_triage.json is not valid JSON"), "{ran:?}");
+    assert!(ran.stdout.contains("triage/a    broken"), "{ran:?}");
+}
+
+#[test]
+fn mistakes_get_one_clear_sentence() {
+    let scene = Scene::new();
+    for (args, text) in [
+        (vec!["why"], "there is no run in this project"),
+        (vec!["cancel", "nothing"], "there is no run in this project"),
+        (vec!["draw", "banana"], "\"banana\" is neither a file nor a workflow"),
+        (vec!["eject", "banana"], "there is no built-in workflow \"banana\""),
+        (vec!["demo", "banana"], "there is no workflow \"banana\""),
+        (vec!["-C", "/no/such", "list"], "/no/such is no folder"),
+    ] {
+        let ran = scene.run(&args);
+        assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
+        assert!(ran.stderr.starts_with("error: "), "{ran:?}");
+        assert!(ran.stderr.contains(text), "{ran:?}");
+    }
+    assert_eq!(scene.run(&["banana"]).code, Some(2));
+}
+
+#[test]
+fn several_runs_must_be_told_apart() {
+    let scene = Scene::with_triage(1);
+    scene.file(".phasegate/triage/api_triage.json", r#"{"phase":"triage","entries":[]}"#);
+    let ran = scene.run(&["cancel"]);
+    assert!(ran.stderr.contains("which run? There are: triage/api, triage/web"), "{ran:?}");
+    scene.ok(&["cancel", "web"]);
+    scene.ok(&["cancel", "triage/api"]);
+}
+
+#[test]
+fn completions_and_manual_know_the_commands() {
+    let scene = Scene::new();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(scene.ok(&["completions", shell]).contains("triage"), "{shell}");
+    }
+    let page = scene.ok(&["man"]);
+    assert!(page.contains(".TH phasegate") && page.contains("demo"), "{page}");
+}
+
+#[test]
+fn output_that_nobody_reads_is_no_crash() {
+    let scene = Scene::new();
+    let mut command = scene.command();
+    command.args(["draw", "triage"]);
+    let mut child = scene.spawn(command, b"");
+    drop(child.stdout.take());
+    let ran = crate::scene::finish(child);
+    assert_eq!(ran.stderr, "");
+}

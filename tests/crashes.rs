@@ -1,0 +1,106 @@
+//! A kill at any moment of a commit: the state document is whole, old or new, and the journal goes on.
+
+use serde_json::Value;
+
+use crate::scene::{STATE, Scene, finish};
+
+const POINTS: [&str; 6] =
+    ["before-journal", "torn-journal", "after-journal", "temporary-written", "after-document", "after-ledger"];
+
+#[test]
+fn a_kill_at_any_point_leaves_old_or_new_and_a_journal_that_goes_on() {
+    if !cfg!(debug_assertions) {
+        // A release has no fault points; the random kills of the other tests cover it.
+        return;
+    }
+    for point in POINTS {
+        let scene = Scene::with_triage(1);
+        scene.stop().blocks("1 of 1");
+        scene.result(0, true, "g");
+        let old = scene.json(STATE);
+        let mut command = scene.command();
+        command.args(["hook", "stop"]).env("PHASEGATE_FAULT_POINT", point);
+        let ran = finish(scene.spawn(command, scene.payload().to_string().as_bytes()));
+        assert_ne!(ran.code, Some(0), "{point} was not reached");
+        assert_eq!(ran.stdout, "", "{point}: an answer came before its commit");
+
+        let now = scene.json(STATE);
+        let is_new = now["phase"] == "aggregation";
+        assert!(is_new || now == old, "{point}: neither old nor new: {now}");
+        assert_eq!(is_new, matches!(point, "after-document" | "after-ledger"), "{point}");
+
+        let said = scene.stop();
+        said.blocks("**triage-aggregator**");
+        assert_eq!(scene.json(STATE)["phase"], "aggregation", "{point}");
+        scene.ok(&["log", "--verify"]);
+        let left: Vec<_> =
+            scene.snapshot().into_iter().filter(|(path, _)| path.to_string_lossy().contains("tmp")).collect();
+        assert!(left.iter().all(|(path, _)| !path.to_string_lossy().contains("phasegate-tmp")), "{point}: {left:?}");
+    }
+}
+
+#[test]
+fn the_journal_says_what_was_repaired() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    for (point, note) in [("torn-journal", "unfinished line"), ("after-journal", "died before it answered")] {
+        let scene = Scene::with_triage(1);
+        let mut command = scene.command();
+        command.args(["hook", "stop"]).env("PHASEGATE_FAULT_POINT", point);
+        finish(scene.spawn(command, scene.payload().to_string().as_bytes()));
+        scene.stop().blocks("1 of 1");
+        let journal = scene.journal("triage/web");
+        let notes = journal.last().unwrap()["notes"].to_string();
+        assert!(notes.contains(note), "{point}: {notes}");
+    }
+}
+
+#[test]
+fn random_kills_lose_nothing_that_was_answered() {
+    let scene = Scene::with_triage(40);
+    let mut answered = 0;
+    for round in 0..40_u64 {
+        scene.result(usize::try_from(round).unwrap(), true, "g");
+        let mut command = scene.command();
+        command.args(["hook", "stop"]);
+        let mut child = scene.spawn(command, scene.payload().to_string().as_bytes());
+        // A spread of moments over the few milliseconds that a hook lives.
+        std::thread::sleep(std::time::Duration::from_micros(round * 400));
+        let _ = child.kill();
+        let ran = finish(child);
+        if serde_json::from_str::<Value>(&ran.stdout).is_ok() {
+            answered += 1;
+        }
+        let state = scene.json(STATE);
+        assert_eq!(state["entries"].as_array().unwrap().len(), 40);
+    }
+    scene.stop();
+    scene.ok(&["log", "--verify"]);
+    assert!(scene.journal("triage/web").len() > answered, "an answer has no line");
+    let state = scene.json(STATE);
+    let pending = state["entries"].as_array().unwrap().iter().filter(|entry| entry["status"] == "pending");
+    assert_eq!(pending.count(), 0, "a result was lost");
+}
+
+#[test]
+fn tampering_with_the_journal_is_found() {
+    let scene = Scene::with_triage(1);
+    for _ in 0..3 {
+        scene.stop();
+    }
+    let path = ".phasegate/runs/triage/web/journal.jsonl";
+    let text = scene.read(path);
+    scene.ok(&["log", "--verify"]);
+    let lines: Vec<&str> = text.lines().collect();
+    for broken in [
+        text.replacen("\"decision\":\"block\"", "\"decision\":\"blocK\"", 1),
+        format!("{}\n{}\n", lines[0], lines[2]),
+        format!("{}\n{}\n{}\n", lines[1], lines[0], lines[2]),
+    ] {
+        scene.file(path, broken);
+        let ran = scene.run(&["log", "--verify"]);
+        assert_eq!(ran.code, Some(1));
+        assert!(ran.stderr.contains("line "), "{ran:?}");
+    }
+}

@@ -1,0 +1,17 @@
+//! End-to-end tests, by behaviour, against the real binary.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod scene;
+
+mod bad_input;
+mod builtins;
+mod commands;
+mod concurrency;
+mod crashes;
+mod definitions;
+mod foreign_json;
+mod hook_contract;
+mod own_gate;
+mod reentry;
+mod sessions;
+mod triage_run;

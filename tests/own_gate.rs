@@ -1,0 +1,155 @@
+//! Gates that users write: found, checked, started, and wrong in every way.
+
+use crate::scene::Scene;
+
+const NOTES: &str = r#"
+name = "notes"
+about = "No stop before the notes are written."
+initial = "working"
+
+[phase.working]
+rules = [
+  { on = "stop", when = "not exists('NOTES.md')", block = "Write NOTES.md, then stop again." },
+  { on = "stop", when = "text('NOTES.md') | length < 20", block = "NOTES.md has only {{ text('NOTES.md') | length }} characters." },
+  { on = "stop", goto = "done", allow = "done" },
+]
+
+[phase.done]
+final = true
+"#;
+
+#[test]
+fn a_gate_of_ones_own_blocks_until_its_evidence_is_there() {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/notes.toml", NOTES);
+    assert!(scene.ok(&["lint", "notes"]).contains("0 errors, 0 warnings"));
+    scene.stop().allows();
+    scene.ok(&["notes", "start"]);
+    scene.stop().blocks("Write NOTES.md");
+    scene.file("NOTES.md", "short");
+    scene.stop_again().blocks("only 5 characters");
+    scene.file("NOTES.md", "long enough to be taken for notes");
+    scene.stop_again().allows();
+    assert!(scene.ok(&["status"]).contains("done"));
+    scene.stop().allows();
+    scene.ok(&["notes", "start"]);
+    assert!(scene.exists(".phasegate/notes/notes-2.json"));
+}
+
+#[test]
+fn an_ejected_workflow_wins_over_the_built_in() {
+    let scene = Scene::with_triage(1);
+    scene.ok(&["eject", "triage"]);
+    assert!(scene.ok(&["test", "triage", "--full-coverage"]).contains("(100 %)"));
+    let path = ".phasegate/workflows/triage/prompts/investigate.md";
+    let text = scene.read(path);
+    scene.file(path, format!("OURS {text}"));
+    scene.stop().blocks("OURS 1 of 1");
+    let again = scene.run(&["eject", "triage"]);
+    assert_eq!(again.code, Some(1));
+    assert!(again.stderr.contains("nothing was changed"));
+    assert!(scene.read(path).starts_with("OURS"));
+}
+
+#[test]
+fn a_fault_in_a_guard_allows_with_its_place_and_keeps_the_state() {
+    let scene = Scene::new();
+    let broken = NOTES.replace("not exists('NOTES.md')", "state.banana == 3");
+    scene.file(".phasegate/workflows/notes.toml", broken);
+    scene.ok(&["notes", "start"]);
+    let before = scene.read(".phasegate/notes/notes.json");
+    let said = scene.stop();
+    said.allows_saying("notes.toml:8:");
+    said.allows_saying("there is no member `banana`");
+    assert_eq!(scene.read(".phasegate/notes/notes.json"), before);
+    assert_eq!(scene.journal("notes/notes").pop().unwrap()["answer"]["outcome"], "fault");
+}
+
+#[test]
+fn endless_rules_are_a_fault_that_names_the_rule() {
+    let scene = Scene::new();
+    let endless = "name = \"w\"\nabout = \"a\"\ninitial = \"a\"\n[phase.a]\nrules = [{ on = \"stop\", goto = \"b\" }]\n\
+        [phase.b]\nrules = [{ on = \"stop\", goto = \"a\" }]\n";
+    scene.file(".phasegate/workflows/w.toml", endless);
+    scene.ok(&["w", "start"]);
+    let said = scene.stop();
+    said.allows_saying("fired 32 times without coming to rest");
+    let endless = "name = \"w\"\nabout = \"a\"\ninitial = \"a\"\n[phase.a]\nalways = [{ when = \"true\", set = { \"state.n\" = \"(state.get('n') or 0) + 1\" } }]\nrules = []\n";
+    scene.file(".phasegate/workflows/w.toml", endless);
+    scene.stop().allows_saying("`a always 1`");
+}
+
+#[test]
+fn actions_are_commands_and_refusals_say_why() {
+    let scene = Scene::new();
+    scene.file(
+        ".phasegate/workflows/review.toml",
+        r#"
+name = "review"
+about = "Two eyes."
+initial = "open"
+
+[action.approve]
+about = "Approve it."
+param.note = { type = "string", about = "What you saw" }
+
+[phase.open]
+rules = [
+  { on = "approve", when = "params.note | length < 3", deny = "A note of {{ params.note | length }} letters says nothing." },
+  { on = "approve", set = { "state.note" = "params.note", "state.by" = "event.actor" }, goto = "approved" },
+  { on = "stop", allow = "waiting", until = "human", message = "A person must approve." },
+]
+
+[phase.approved]
+final = true
+"#,
+    );
+    scene.ok(&["review", "start", "--name", "r"]);
+    scene.stop().allows_saying("A person must approve.");
+    assert!(scene.ok(&["status"]).contains("waiting"));
+    let denied = scene.run(&["review", "approve", "--note", "x"]);
+    assert_eq!(denied.code, Some(1));
+    assert!(denied.stdout.contains("DENY: A note of 1 letters"), "{denied:?}");
+    assert_eq!(scene.ok(&["review", "approve", "r", "--note", "good"]), "review/r: ALLOW\n");
+    let state = scene.json(".phasegate/review/r.json");
+    assert_eq!((&state["phase"], &state["note"], &state["by"]), (&"approved".into(), &"good".into(), &"human".into()));
+    let late = scene.run(&["review", "approve", "--note", "good"]);
+    assert!(late.stdout.contains("`approve` is not possible in phase `approved`"), "{late:?}");
+}
+
+#[test]
+fn the_last_message_comes_from_the_payload_first_and_from_the_transcript_second() {
+    let scene = Scene::new();
+    let gate = NOTES
+        .replace("not exists('NOTES.md')", "last_message() is none")
+        .replace("text('NOTES.md') | length < 20", "'DONE' not in last_message()");
+    let gate = gate.replace("{{ text('NOTES.md') | length }}", "{{ last_message() }}");
+    scene.file(".phasegate/workflows/notes.toml", gate);
+    scene.ok(&["notes", "start"]);
+    let line = |text: &str| format!("{{\"type\":\"assistant\",\"message\":{{\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}]}}}}\n");
+    let mut payload = scene.payload();
+    payload["last_assistant_message"] = "from the payload".into();
+    scene.file("transcript.jsonl", line("DONE in the transcript"));
+    scene.hook(&payload).blocks("only from the payload");
+    payload["last_assistant_message"] = serde_json::Value::Null;
+    scene.file("transcript.jsonl", line("from the transcript"));
+    scene.hook(&payload).blocks("only from the transcript");
+    scene.file("transcript.jsonl", line("DONE"));
+    scene.hook(&payload).allows();
+}
+
+#[test]
+fn evidence_never_leads_out_of_the_project() {
+    let scene = Scene::new();
+    std::os::unix::fs::symlink("/etc", scene.path("link")).unwrap();
+    for (path, text) in [
+        ("/etc/hostname", "is not relative to the project"),
+        ("../x", "leaves the project"),
+        ("link/hostname", "leads out of the project through a link"),
+    ] {
+        let gate = NOTES.replace("not exists('NOTES.md')", &format!("exists('{path}')"));
+        scene.file(".phasegate/workflows/notes.toml", gate);
+        scene.file(".phasegate/notes/notes.json", r#"{"phase":"working"}"#);
+        scene.stop().allows_saying(text);
+    }
+}

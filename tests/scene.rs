@@ -1,0 +1,228 @@
+//! A project in a temporary folder, and the binary to run in it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+pub struct Scene {
+    folder: tempfile::TempDir,
+}
+
+/// What a process left behind.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// What the hook said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: Option<i32>,
+    pub json: Value,
+}
+
+impl Scene {
+    /// An empty project.
+    pub fn new() -> Scene {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join(".phasegate")).unwrap();
+        Scene { folder }
+    }
+
+    /// A folder that is no project.
+    pub fn bare() -> Scene {
+        Scene { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn root(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root().join(path)
+    }
+
+    /// Writes a file.
+    pub fn file(&self, path: &str, text: impl AsRef<[u8]>) -> &Scene {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        self
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    pub fn json(&self, path: &str) -> Value {
+        serde_json::from_str(&self.read(path)).unwrap()
+    }
+
+    pub fn exists(&self, path: &str) -> bool {
+        self.path(path).exists()
+    }
+
+    /// The binary with a clean environment.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_phasegate"));
+        command.current_dir(self.root()).env_clear().env("HOME", self.path("home"));
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command
+    }
+
+    pub fn spawn(&self, mut command: Command, input: &[u8]) -> Child {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A process that does not read its input closes the pipe early.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        child
+    }
+
+    /// Runs a command of the command line.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        let mut command = self.command();
+        command.args(args);
+        finish(self.spawn(command, b""))
+    }
+
+    /// Runs a command that must succeed; what it printed.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        ran.stdout
+    }
+
+    /// A payload as the real client sends it.
+    pub fn payload(&self) -> Value {
+        json!({
+            "session_id": "s1",
+            "transcript_path": self.path("transcript.jsonl"),
+            "cwd": self.root(),
+            "prompt_id": "p1",
+            "permission_mode": "default",
+            "effort": { "level": "medium" },
+            "hook_event_name": "Stop",
+            "stop_hook_active": false,
+            "last_assistant_message": "Done.",
+            "background_tasks": [],
+            "session_crons": [],
+        })
+    }
+
+    /// Fires the hook with a payload.
+    pub fn hook(&self, payload: &Value) -> Said {
+        self.hook_raw(payload.to_string().as_bytes(), &[])
+    }
+
+    /// Fires the hook with any bytes and environment.
+    pub fn hook_raw(&self, input: &[u8], env: &[(&str, &str)]) -> Said {
+        let mut command = self.command();
+        command.args(["hook", "stop", "--client", "claude"]).envs(env.iter().copied());
+        let ran = finish(self.spawn(command, input));
+        let json = serde_json::from_str(&ran.stdout);
+        let json = json.unwrap_or_else(|error| panic!("stdout is not one JSON object: {error}: {ran:?}"));
+        Said { code: ran.code, json }
+    }
+
+    /// The first stop of a prompt.
+    pub fn stop(&self) -> Said {
+        self.hook(&self.payload())
+    }
+
+    /// A stop that follows a block.
+    pub fn stop_again(&self) -> Said {
+        let mut payload = self.payload();
+        payload["stop_hook_active"] = json!(true);
+        self.hook(&payload)
+    }
+
+    /// A stop of another session.
+    pub fn stop_of(&self, session: &str, again: bool) -> Said {
+        let mut payload = self.payload();
+        payload["session_id"] = json!(session);
+        payload["stop_hook_active"] = json!(again);
+        self.hook(&payload)
+    }
+
+    /// A triage with some pending entries.
+    pub fn with_triage(entries: usize) -> Scene {
+        let scene = Scene::new();
+        let entries: Vec<Value> = (0..entries)
+            .map(|index| json!({ "entry_index": index, "name": format!("e{index}"), "status": "pending" }))
+            .collect();
+        let state = json!({ "phase": "triage", "batch_size": 2, "entries": entries });
+        scene.file(STATE, serde_json::to_string_pretty(&state).unwrap());
+        scene
+    }
+
+    /// Writes a result for an entry.
+    pub fn result(&self, entry: usize, true_positive: bool, group: &str) -> &Scene {
+        let result = json!({ "is_true_positive": true_positive, "group_id": group });
+        self.file(&format!(".phasegate/triage/results/{entry}.json"), result.to_string())
+    }
+
+    pub fn journal(&self, run: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.path(&format!(".phasegate/runs/{run}/journal.jsonl")));
+        text.unwrap_or_default().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Every file below the project with its content, to see that nothing changed.
+    pub fn snapshot(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        fn walk(folder: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    walk(&path, files);
+                } else {
+                    files.push((path.clone(), std::fs::read(path).unwrap_or_default()));
+                }
+            }
+        }
+        let mut files = Vec::new();
+        walk(self.root(), &mut files);
+        files.sort();
+        files
+    }
+}
+
+/// The state document of [`Scene::with_triage`].
+pub const STATE: &str = ".phasegate/triage/web_triage.json";
+
+pub fn finish(child: Child) -> Ran {
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    Ran {
+        code: status.code(),
+        stdout: String::from_utf8(stdout).unwrap(),
+        stderr: String::from_utf8(stderr).unwrap(),
+    }
+}
+
+impl Said {
+    /// It blocks, and the reason has this text.
+    #[track_caller]
+    pub fn blocks(&self, text: &str) {
+        assert_eq!(self.json["decision"], "block", "{self:?}");
+        let reason = self.json["reason"].as_str().unwrap();
+        assert!(reason.contains(text), "{text:?} is not in {reason:?}");
+        assert_eq!(self.code, Some(0));
+    }
+
+    /// It allows, and the user is told this.
+    #[track_caller]
+    pub fn allows_saying(&self, text: &str) {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        assert_eq!(self.json.get("decision"), None, "{self:?}");
+        let message = self.json["systemMessage"].as_str().unwrap_or_default();
+        assert!(message.contains(text), "{text:?} is not in {message:?}");
+    }
+
+    /// It allows without a word.
+    #[track_caller]
+    pub fn allows(&self) {
+        assert_eq!((self.code, &self.json), (Some(0), &json!({})));
+    }
+}

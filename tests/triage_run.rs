@@ -1,0 +1,98 @@
+//! A whole triage, from the findings to the report, by stops alone.
+
+use serde_json::{Value, json};
+
+use crate::scene::Scene;
+
+#[test]
+fn the_demo_plays_a_whole_run() {
+    let scene = Scene::bare();
+    let shown = scene.ok(&["demo"]);
+    assert!(shown.contains("stop  1  triage        BLOCK  12 of 12 entries"), "{shown}");
+    assert!(shown.contains("stop 18  complete      ALLOW done"), "{shown}");
+    assert!(shown.contains("18 stops, 17 blocks"), "{shown}");
+    assert!(scene.snapshot().is_empty(), "the demo left something behind");
+}
+
+#[test]
+fn findings_become_a_state_document() {
+    let scene = Scene::new();
+    let findings = json!({ "findings": [
+        { "name": "a", "file": "x.rs", "line": 3, "message": "unused" },
+        { "title": "b", "route": "known-tp" },
+    ]});
+    scene.file("found.json", findings.to_string());
+    let said = scene.ok(&["triage", "start", "--from", "found.json", "--batch-size", "7"]);
+    assert!(said.contains("triage/found has started: .phasegate/triage/found_triage.json"), "{said}");
+    let state = scene.json(".phasegate/triage/found_triage.json");
+    assert_eq!(state["batch_size"], 7);
+    assert_eq!(state["entries"][0]["file_path"], "x.rs");
+    assert_eq!(state["entries"][0]["status"], "pending");
+    assert_eq!(state["entries"][1]["status"], "completed");
+    assert_eq!(state["entries"][1]["name"], "b");
+    scene.stop().blocks("1 of 2 entries");
+}
+
+#[test]
+fn two_runs_in_one_folder_do_not_absorb_each_others_results() {
+    let scene = Scene::new();
+    scene.file("f.json", r#"[{"name":"a"}]"#);
+    scene.ok(&["triage", "start", "--from", "f.json", "--name", "one"]);
+    scene.ok(&["triage", "start", "--from", "f.json", "--name", "two"]);
+    scene.ok(&["triage", "start", "--from", "f.json", "--name", "two"]);
+    assert!(scene.exists(".phasegate/triage/two-2_triage.json"));
+    scene.result(0, true, "g");
+    scene.stop_of("1", false).blocks("**triage-aggregator**");
+    scene.stop_of("2", false).blocks(".phasegate/triage/results/two-2/<entry_index>.json");
+    scene.stop_of("3", false).blocks(".phasegate/triage/results/two/<entry_index>.json");
+}
+
+#[test]
+fn bad_findings_are_refused_and_nothing_is_written() {
+    let scene = Scene::new();
+    for (text, expected) in [
+        ("{", "not valid JSON"),
+        ("[{\"name\":\"a\",\"route\":\"banana\"}]", "route is \"banana\""),
+        ("3", "error"),
+    ] {
+        scene.file("f.json", text);
+        let ran = scene.run(&["triage", "start", "--from", "f.json"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains(expected), "{ran:?}");
+        assert!(!scene.exists(".phasegate/triage"), "{text}");
+    }
+    let ran = scene.run(&["triage", "start", "--from", "nothing.json"]);
+    assert!(ran.stderr.contains("cannot read nothing.json"), "{ran:?}");
+}
+
+#[test]
+fn the_report_has_groups_plans_and_tasks() {
+    let scene = Scene::bare();
+    let shown = scene.ok(&["demo", "--keep"]);
+    let root = shown.lines().find_map(|line| line.strip_prefix("The project is kept: ")).unwrap();
+    let report = scene.ok(&["-C", root, "triage", "report"]);
+    assert!(report.contains("7 false positives in 3 groups"), "{report}");
+    assert!(report.contains("| event-handlers | 3 | complete | 5 | 4 |"), "{report}");
+    let report: Value = serde_json::from_str(&scene.ok(&["-C", root, "triage", "report", "--json"])).unwrap();
+    assert_eq!(report["groups"].as_array().unwrap().len(), 3);
+    assert_eq!(report["entries"]["false_positives"], 7);
+    std::fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn constants_and_the_place_of_documents_can_be_configured() {
+    let scene = Scene::new();
+    scene.file(
+        ".phasegate/config.toml",
+        "[workflow.triage]\ndocument = \"audits/*.json\"\n[workflow.triage.const]\nREQUIRED_PLANS = 2\n",
+    );
+    let groups = json!({ "g": { "group_id": "g", "sub_phase": "planning", "plans_written": 1 } });
+    let state = json!({ "phase": "fix-planning", "entries": [],
+        "fix_planning": { "fix_plans_dir": "plans", "groups": groups } });
+    scene.file("audits/web.json", state.to_string());
+    scene.stop().blocks("1/2 plans");
+    scene.file("plans/g/plan_1.md", "").file("plans/g/plan_2.md", "");
+    scene.stop_again().blocks("**plan-synthesizer**");
+    scene.file(".phasegate/config.toml", "[workflow.triage]\nenabled = false\n");
+    scene.stop().allows();
+}
