@@ -64,7 +64,13 @@ fn wrong_types() {
 fn null_fields_are_missing_fields() {
     let scene = Scene::with_triage(1);
     let mut payload = scene.payload();
-    for field in ["session_id", "transcript_path", "stop_hook_active", "last_assistant_message", "background_tasks"] {
+    for field in [
+        "session_id",
+        "transcript_path",
+        "stop_hook_active",
+        "last_assistant_message",
+        "background_tasks",
+    ] {
         payload[field] = json!(null);
     }
     scene.hook(&payload).blocks("1 of 1 entries");
@@ -102,9 +108,12 @@ fn state_documents_that_do_not_fit_are_faults_that_name_the_field() {
         (r#"{"entries":[]}"#, "state.phase is missing"),
         (r#"{"phase":7,"entries":[]}"#, "state.phase is 7"),
         (r#"{"phase":"triage","entries":{}}"#, "state.entries is an object"),
-        (r#"{"phase":"triage","entries":[{"entry_index":0,"status":"banana"}]}"#, "state.entries[0].status"),
+        (
+            r#"{"phase":"triage","entries":[{"entry_index":0,"status":"banana"}]}"#,
+            "state.entries[0].status",
+        ),
         (r#"{"phase":"triage","entries":[],"batch_size":"$(touch pwned)"}"#, "state.batch_size"),
-        (r#"[1,2]"#, "state is a list"),
+        (r"[1,2]", "state is a list"),
         ("null", "state is null"),
         ("\"x\"", "state is \"x\""),
     ] {
@@ -137,7 +146,10 @@ fn missing_fix_planning_ends_the_run_instead_of_crashing() {
 #[test]
 fn a_definition_with_errors_allows_and_names_the_line() {
     let scene = Scene::new();
-    scene.file(".phasegate/workflows/w.toml", "name = \"w\"\nabout = \"a\"\ninitial = \"x\"\n[phase.a]\n");
+    scene.file(
+        ".phasegate/workflows/w.toml",
+        "name = \"w\"\nabout = \"a\"\ninitial = \"x\"\n[phase.a]\n",
+    );
     scene.file(".phasegate/w/one.json", r#"{"phase":"a"}"#);
     scene.stop().allows_saying("w.toml:3:11: there is no phase `x`");
     // A head that cannot be read is a fault even without a run: a gate that is off must be seen.
@@ -151,7 +163,9 @@ fn one_broken_run_does_not_hide_another() {
     scene.file(".phasegate/triage/aaa_triage.json", "{");
     let said = scene.stop();
     said.blocks("web_triage.json");
-    assert!(said.json["systemMessage"].as_str().unwrap().contains("aaa_triage.json is not valid JSON"));
+    assert!(
+        said.json["systemMessage"].as_str().unwrap().contains("aaa_triage.json is not valid JSON")
+    );
 }
 
 #[test]

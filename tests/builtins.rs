@@ -7,7 +7,8 @@ use phasegate_runtime::catalog::{Origin, catalog};
 
 #[test]
 fn every_built_in_workflow_resolves_lints_clean_and_is_covered_by_its_cases() {
-    let entries: Vec<_> = catalog(None).into_iter().filter(|entry| entry.origin == Origin::BuiltIn).collect();
+    let entries: Vec<_> =
+        catalog(None).into_iter().filter(|entry| entry.origin == Origin::BuiltIn).collect();
     assert!(!entries.is_empty());
     for entry in entries {
         let bundle = entry.bundle().unwrap();
@@ -18,7 +19,13 @@ fn every_built_in_workflow_resolves_lints_clean_and_is_covered_by_its_cases() {
         assert!(found.0.is_empty(), "{}", found.render(false));
         let results = run_cases(&workflow, &bundle);
         for result in &results {
-            assert!(result.differences.is_empty(), "{}: {}: {:#?}", result.file, result.name, result.differences);
+            assert!(
+                result.differences.is_empty(),
+                "{}: {}: {:#?}",
+                result.file,
+                result.name,
+                result.differences
+            );
         }
         assert_eq!(uncovered(&workflow, &results), Vec::<String>::new(), "{}", entry.name);
     }

@@ -16,8 +16,14 @@ fn the_help_of_a_workflow_is_made_from_its_actions() {
 fn a_workflow_is_drawn_as_a_diagram_and_as_a_table() {
     let scene = Scene::with_triage(1);
     insta::assert_snapshot!("mermaid", scene.ok(&["draw", "triage"]));
-    insta::assert_snapshot!("table", scene.ok(&["draw", "triage", "--format", "table", "--run", "web"]));
-    insta::assert_snapshot!("dot", scene.ok(&["draw", "triage", "--format", "dot", "--run", "triage/web"]));
+    insta::assert_snapshot!(
+        "table",
+        scene.ok(&["draw", "triage", "--format", "table", "--run", "web"])
+    );
+    insta::assert_snapshot!(
+        "dot",
+        scene.ok(&["draw", "triage", "--format", "dot", "--run", "triage/web"])
+    );
 }
 
 #[test]
@@ -50,7 +56,8 @@ fn status_and_log_tell_where_a_run_is() {
     assert_eq!(json["runs"][0]["blocks"], 2);
     assert_eq!(scene.ok(&["log"]).lines().count(), 2);
     assert_eq!(scene.ok(&["log", "-n", "1"]).lines().count(), 1);
-    let line: serde_json::Value = serde_json::from_str(&scene.ok(&["log", "-n", "1", "--json"])).unwrap();
+    let line: serde_json::Value =
+        serde_json::from_str(&scene.ok(&["log", "-n", "1", "--json"])).unwrap();
     assert_eq!(line["seq"], 2);
 }
 

@@ -4,8 +4,14 @@ use serde_json::Value;
 
 use crate::scene::{STATE, Scene, finish};
 
-const POINTS: [&str; 6] =
-    ["before-journal", "torn-journal", "after-journal", "temporary-written", "after-document", "after-ledger"];
+const POINTS: [&str; 6] = [
+    "before-journal",
+    "torn-journal",
+    "after-journal",
+    "temporary-written",
+    "after-document",
+    "after-ledger",
+];
 
 #[test]
 fn a_kill_at_any_point_leaves_old_or_new_and_a_journal_that_goes_on() {
@@ -33,9 +39,15 @@ fn a_kill_at_any_point_leaves_old_or_new_and_a_journal_that_goes_on() {
         said.blocks("**triage-aggregator**");
         assert_eq!(scene.json(STATE)["phase"], "aggregation", "{point}");
         scene.ok(&["log", "--verify"]);
-        let left: Vec<_> =
-            scene.snapshot().into_iter().filter(|(path, _)| path.to_string_lossy().contains("tmp")).collect();
-        assert!(left.iter().all(|(path, _)| !path.to_string_lossy().contains("phasegate-tmp")), "{point}: {left:?}");
+        let left: Vec<_> = scene
+            .snapshot()
+            .into_iter()
+            .filter(|(path, _)| path.to_string_lossy().contains("tmp"))
+            .collect();
+        assert!(
+            left.iter().all(|(path, _)| !path.to_string_lossy().contains("phasegate-tmp")),
+            "{point}: {left:?}"
+        );
     }
 }
 
@@ -44,7 +56,9 @@ fn the_journal_says_what_was_repaired() {
     if !cfg!(debug_assertions) {
         return;
     }
-    for (point, note) in [("torn-journal", "unfinished line"), ("after-journal", "died before it answered")] {
+    for (point, note) in
+        [("torn-journal", "unfinished line"), ("after-journal", "died before it answered")]
+    {
         let scene = Scene::with_triage(1);
         let mut command = scene.command();
         command.args(["hook", "stop"]).env("PHASEGATE_FAULT_POINT", point);
@@ -79,7 +93,8 @@ fn random_kills_lose_nothing_that_was_answered() {
     scene.ok(&["log", "--verify"]);
     assert!(scene.journal("triage/web").len() > answered, "an answer has no line");
     let state = scene.json(STATE);
-    let pending = state["entries"].as_array().unwrap().iter().filter(|entry| entry["status"] == "pending");
+    let pending =
+        state["entries"].as_array().unwrap().iter().filter(|entry| entry["status"] == "pending");
     assert_eq!(pending.count(), 0, "a result was lost");
 }
 

@@ -13,8 +13,10 @@ fn unknown_members_their_order_and_the_style_of_the_text_stay() {
         scene.file(STATE, &text);
         scene.stop().blocks("**triage-aggregator**");
         let after = scene.read(STATE);
-        let names: Vec<usize> =
-            ["zebra", "phase", "entries", "big", "alpha", "updated_at"].iter().map(|name| after.find(name).unwrap()).collect();
+        let names: Vec<usize> = ["zebra", "phase", "entries", "big", "alpha", "updated_at"]
+            .iter()
+            .map(|name| after.find(name).unwrap())
+            .collect();
         assert!(names.is_sorted(), "{after}");
         assert!(after.contains(&format!("\n{indent}\"big\": 9007199254740993,\n")), "{after}");
         assert!(after.contains("1.0") && after.contains("2.5") && after.contains('é'), "{after}");
@@ -28,7 +30,10 @@ fn a_document_on_one_line_stays_on_one_line() {
     scene.file(STATE, r#"{"phase":"triage","entries":[],"x":{"y":[]}}"#);
     scene.stop().blocks("**triage-aggregator**");
     let after = scene.read(STATE);
-    assert!(after.starts_with(r#"{"phase":"aggregation","entries":[],"x":{"y":[]},"updated_at":"#), "{after}");
+    assert!(
+        after.starts_with(r#"{"phase":"aggregation","entries":[],"x":{"y":[]},"updated_at":"#),
+        "{after}"
+    );
     assert_eq!(after.lines().count(), 1);
 }
 
@@ -46,11 +51,15 @@ fn permissions_and_links_stay() {
     use std::os::unix::fs::PermissionsExt;
     let scene = Scene::new();
     scene.file("real.json", r#"{"phase":"triage","entries":[]}"#);
-    std::fs::set_permissions(scene.path("real.json"), std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::fs::set_permissions(scene.path("real.json"), std::fs::Permissions::from_mode(0o640))
+        .unwrap();
     std::fs::create_dir_all(scene.path(".phasegate/triage")).unwrap();
     std::os::unix::fs::symlink("../../real.json", scene.path(STATE)).unwrap();
     scene.stop().blocks("**triage-aggregator**");
     assert!(scene.path(STATE).is_symlink());
     assert_eq!(scene.json("real.json")["phase"], "aggregation");
-    assert_eq!(std::fs::metadata(scene.path("real.json")).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(
+        std::fs::metadata(scene.path("real.json")).unwrap().permissions().mode() & 0o777,
+        0o640
+    );
 }

@@ -59,7 +59,8 @@ fn phasegate_disable_is_looked_at_before_anything_else() {
     let before = scene.snapshot();
     scene.hook_raw(b"this is not even JSON", &[("PHASEGATE_DISABLE", "1")]).allows();
     assert_eq!(scene.snapshot(), before);
-    let zero = scene.hook_raw(scene.payload().to_string().as_bytes(), &[("PHASEGATE_DISABLE", "0")]);
+    let zero =
+        scene.hook_raw(scene.payload().to_string().as_bytes(), &[("PHASEGATE_DISABLE", "0")]);
     zero.blocks("1 of 1 entries");
 }
 

@@ -112,7 +112,10 @@ final = true
     assert!(denied.stdout.contains("DENY: A note of 1 letters"), "{denied:?}");
     assert_eq!(scene.ok(&["review", "approve", "r", "--note", "good"]), "review/r: ALLOW\n");
     let state = scene.json(".phasegate/review/r.json");
-    assert_eq!((&state["phase"], &state["note"], &state["by"]), (&"approved".into(), &"good".into(), &"human".into()));
+    assert_eq!(
+        (&state["phase"], &state["note"], &state["by"]),
+        (&"approved".into(), &"good".into(), &"human".into())
+    );
     let late = scene.run(&["review", "approve", "--note", "good"]);
     assert!(late.stdout.contains("`approve` is not possible in phase `approved`"), "{late:?}");
 }
@@ -126,7 +129,11 @@ fn the_last_message_comes_from_the_payload_first_and_from_the_transcript_second(
     let gate = gate.replace("{{ text('NOTES.md') | length }}", "{{ last_message() }}");
     scene.file(".phasegate/workflows/notes.toml", gate);
     scene.ok(&["notes", "start"]);
-    let line = |text: &str| format!("{{\"type\":\"assistant\",\"message\":{{\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}]}}}}\n");
+    let line = |text: &str| {
+        format!(
+            "{{\"type\":\"assistant\",\"message\":{{\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}]}}}}\n"
+        )
+    };
     let mut payload = scene.payload();
     payload["last_assistant_message"] = "from the payload".into();
     scene.file("transcript.jsonl", line("DONE in the transcript"));

@@ -69,7 +69,10 @@ fn a_change_of_the_git_tree_is_moving_on() {
     let scene = Scene::with_triage(1);
     let git = |args: &[&str]| {
         let mut command = std::process::Command::new("git");
-        command.current_dir(scene.root()).args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(args);
+        command
+            .current_dir(scene.root())
+            .args(["-c", "user.name=t", "-c", "user.email=t@t"])
+            .args(args);
         assert!(command.output().unwrap().status.success());
     };
     git(&["init", "-q"]);

@@ -124,7 +124,8 @@ impl Scene {
         command.args(["hook", "stop", "--client", "claude"]).envs(env.iter().copied());
         let ran = finish(self.spawn(command, input));
         let json = serde_json::from_str(&ran.stdout);
-        let json = json.unwrap_or_else(|error| panic!("stdout is not one JSON object: {error}: {ran:?}"));
+        let json =
+            json.unwrap_or_else(|error| panic!("stdout is not one JSON object: {error}: {ran:?}"));
         Said { code: ran.code, json }
     }
 
@@ -166,7 +167,8 @@ impl Scene {
     }
 
     pub fn journal(&self, run: &str) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.path(&format!(".phasegate/runs/{run}/journal.jsonl")));
+        let text =
+            std::fs::read_to_string(self.path(&format!(".phasegate/runs/{run}/journal.jsonl")));
         text.unwrap_or_default().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 

@@ -16,7 +16,10 @@ fn the_second_session_is_not_blocked_by_the_first_ones_run() {
 fn each_session_takes_a_run_of_its_own() {
     let scene = Scene::with_triage(2);
     let state = scene.read(".phasegate/triage/web_triage.json");
-    scene.file(".phasegate/triage/api_triage.json", state.replace("entries\": [", "results_dir\": \"elsewhere\", \"entries\": ["));
+    scene.file(
+        ".phasegate/triage/api_triage.json",
+        state.replace("entries\": [", "results_dir\": \"elsewhere\", \"entries\": ["),
+    );
     scene.stop_of("one", false).blocks("api_triage.json");
     scene.stop_of("two", false).blocks("web_triage.json");
     scene.stop_of("three", false).allows();

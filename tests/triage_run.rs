@@ -23,7 +23,10 @@ fn findings_become_a_state_document() {
     ]});
     scene.file("found.json", findings.to_string());
     let said = scene.ok(&["triage", "start", "--from", "found.json", "--batch-size", "7"]);
-    assert!(said.contains("triage/found has started: .phasegate/triage/found_triage.json"), "{said}");
+    assert!(
+        said.contains("triage/found has started: .phasegate/triage/found_triage.json"),
+        "{said}"
+    );
     let state = scene.json(".phasegate/triage/found_triage.json");
     assert_eq!(state["batch_size"], 7);
     assert_eq!(state["entries"][0]["file_path"], "x.rs");
@@ -73,7 +76,8 @@ fn the_report_has_groups_plans_and_tasks() {
     let report = scene.ok(&["-C", root, "triage", "report"]);
     assert!(report.contains("7 false positives in 3 groups"), "{report}");
     assert!(report.contains("| event-handlers | 3 | complete | 5 | 4 |"), "{report}");
-    let report: Value = serde_json::from_str(&scene.ok(&["-C", root, "triage", "report", "--json"])).unwrap();
+    let report: Value =
+        serde_json::from_str(&scene.ok(&["-C", root, "triage", "report", "--json"])).unwrap();
     assert_eq!(report["groups"].as_array().unwrap().len(), 3);
     assert_eq!(report["entries"]["false_positives"], 7);
     std::fs::remove_dir_all(root).unwrap();

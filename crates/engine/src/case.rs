@@ -105,7 +105,9 @@ pub fn run_cases(workflow: &Workflow, bundle: &Bundle) -> Vec<CaseResult> {
         if path.starts_with("cases/") && path.ends_with(".toml") {
             match toml::from_str::<CaseFile>(&source.text) {
                 Ok(file) => {
-                    results.extend(file.case.iter().map(|case| run_case(workflow, &file, case, source)));
+                    results.extend(
+                        file.case.iter().map(|case| run_case(workflow, &file, case, source)),
+                    );
                 }
                 Err(error) => results.push(CaseResult {
                     file: source.name.to_string(),
@@ -124,7 +126,9 @@ pub fn uncovered(workflow: &Workflow, results: &[CaseResult]) -> Vec<String> {
     workflow
         .rules()
         .filter(|(_, rule)| rule.ask.is_none())
-        .filter(|(_, rule)| !results.iter().any(|result| result.fired.iter().any(|fired| **fired == *rule.label)))
+        .filter(|(_, rule)| {
+            !results.iter().any(|result| result.fired.iter().any(|fired| **fired == *rule.label))
+        })
         .map(|(_, rule)| format!("{} (line {})", rule.label, rule.line))
         .collect()
 }
@@ -195,7 +199,11 @@ fn compare(expect: &Expect, step: &Step) -> Vec<String> {
         differs("outcome", outcome.to_string(), actual);
     }
     if let (Some(until), Answer::Allow { until: actual, .. }) = (expect.until, &step.answer) {
-        differs("until", until.to_string(), actual.map_or("none".into(), |until| until.to_string()));
+        differs(
+            "until",
+            until.to_string(),
+            actual.map_or("none".into(), |until| until.to_string()),
+        );
     }
     if let Some(phase) = &expect.phase {
         differs("phase", phase.clone(), step.to.clone());
@@ -214,7 +222,8 @@ fn compare(expect: &Expect, step: &Step) -> Vec<String> {
     for (path, value) in &expect.state {
         let expected = Json::parse(value.as_bytes());
         let actual = step.document.at(path.split('.'));
-        let shown = actual.map_or("nothing".into(), |actual| actual.to_text(None).trim().to_string());
+        let shown =
+            actual.map_or("nothing".into(), |actual| actual.to_text(None).trim().to_string());
         match expected {
             Ok(expected) if Some(&expected) == actual => {}
             Ok(expected) => differs(path, expected.to_text(None).trim().to_string(), shown),

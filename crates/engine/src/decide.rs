@@ -186,7 +186,8 @@ impl<'w> Deciding<'w> {
     }
 
     fn declare(&mut self) -> Result<(), Fault> {
-        let checked = self.workflow.records.declare(&self.workflow.state, &mut self.document, "state");
+        let checked =
+            self.workflow.records.declare(&self.workflow.state, &mut self.document, "state");
         checked.map_err(|found| {
             let found: Vec<String> = found.iter().map(ToString::to_string).collect();
             Fault::new(format!("the state document does not fit: {}", found.join("; ")))
@@ -217,9 +218,9 @@ impl<'w> Deciding<'w> {
                 let message = format!("phase `{name}` has no rule for this stop");
                 Answer::allow_saying(Outcome::Inactive, message)
             }
-            (false, _) => {
-                Answer::Deny { reason: format!("`{}` is not possible in phase `{name}`", event.name) }
-            }
+            (false, _) => Answer::Deny {
+                reason: format!("`{}` is not possible in phase `{name}`", event.name),
+            },
         })
     }
 
@@ -309,7 +310,7 @@ impl<'w> Deciding<'w> {
             let phase = self.phase()?;
             let mut fired = false;
             for rule in self.machine().rules_in(phase) {
-                if !rule.on.iter().any(|name| *name == event.name) || !self.holds(rule)? {
+                if !rule.on.contains(&event.name) || !self.holds(rule)? {
                     continue;
                 }
                 if let Some(inner) = rule.ask {
@@ -385,13 +386,12 @@ impl<'w> Deciding<'w> {
         };
         let keys: Vec<Json> = match (self.document.at(path.iter().map(String::as_str)), picked) {
             (None | Some(Json::Null), _) => Vec::new(),
-            (Some(Json::List(list)), None) => {
-                (0i64..).take(list.0.len()).map(Json::from).collect()
-            }
+            (Some(Json::List(list)), None) => (0i64..).take(list.0.len()).map(Json::from).collect(),
             (Some(Json::List(list)), Some(picked)) => {
                 let length = i64::try_from(list.0.len()).unwrap_or(i64::MAX);
                 let positions = picked.iter().filter_map(Json::as_i64);
-                let positions: BTreeSet<i64> = positions.filter(|at| (0..length).contains(at)).collect();
+                let positions: BTreeSet<i64> =
+                    positions.filter(|at| (0..length).contains(at)).collect();
                 positions.into_iter().map(Json::from).collect()
             }
             (Some(Json::Object(map)), picked) => map
@@ -427,7 +427,10 @@ impl<'w> Deciding<'w> {
             None => true,
             Some(guard) => self.guard(guard.parts(), &mut parts)?,
         };
-        if held && rule.ask.is_none() && !self.trace.fired.iter().any(|label| **label == *rule.label) {
+        if held
+            && rule.ask.is_none()
+            && !self.trace.fired.iter().any(|label| **label == *rule.label)
+        {
             self.trace.fired.push(rule.label.to_string());
         }
         if self.trace.tried.len() < MOST_TRIED {
@@ -597,7 +600,8 @@ impl<'w> Deciding<'w> {
 
     fn text(&mut self, id: TextId) -> Result<String, Fault> {
         let text = &self.workflow.texts[id.0];
-        let context = self.context(text.names().variables.iter().map(|used| used.path[0].as_str()))?;
+        let context =
+            self.context(text.names().variables.iter().map(|used| used.path[0].as_str()))?;
         let rendered = self.env.render_str(&text.text, context);
         rendered.map_err(|error| {
             let (line, _) = text.source.position(text.span.start);

@@ -26,9 +26,10 @@ pub struct Bundle {
 impl Bundle {
     /// Everything that a decision can depend on: the definition, its prompts and its templates.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
-        let files = self.files.iter().filter(|(path, _)| {
-            path.starts_with("prompts/") || path.starts_with("templates/")
-        });
+        let files = self
+            .files
+            .iter()
+            .filter(|(path, _)| path.starts_with("prompts/") || path.starts_with("templates/"));
         let files = files.flat_map(|(path, file)| [path.as_bytes(), file.text.as_bytes()]);
         std::iter::once(self.definition.text.as_bytes()).chain(files)
     }
@@ -524,7 +525,8 @@ impl Reader<'_> {
 
 /// A hint for serde's "unknown field `a`, expected one of `b`, `c`".
 fn meant(message: &str) -> Option<String> {
-    let rest = message.strip_prefix("unknown field `").or(message.strip_prefix("unknown variant `"))?;
+    let rest =
+        message.strip_prefix("unknown field `").or(message.strip_prefix("unknown variant `"))?;
     let names: Vec<&str> = rest.split('`').step_by(2).collect();
     let (unknown, known) = names.split_first()?;
     closest(unknown, known.iter().copied()).map(|name| format!("did you mean `{name}`?"))

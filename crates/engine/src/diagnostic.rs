@@ -27,7 +27,12 @@ impl Source {
     /// Line and column (both from 1) of a byte offset.
     pub fn position(&self, offset: usize) -> (usize, usize) {
         let newlines = self.newlines.get_or_init(|| {
-            self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect()
+            self.text
+                .bytes()
+                .enumerate()
+                .filter(|(_, byte)| *byte == b'\n')
+                .map(|(at, _)| at)
+                .collect()
         });
         let offset = offset.min(self.text.len());
         let line = newlines.partition_point(|newline| *newline < offset);
@@ -77,7 +82,7 @@ impl Diagnostic {
             None => vec![group],
         };
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-        renderer.render(&report).to_string()
+        renderer.render(&report).clone()
     }
 }
 
@@ -139,7 +144,8 @@ impl Diagnostics {
         span: Range<usize>,
         message: String,
     ) -> &mut Diagnostic {
-        let found = Diagnostic { severity, code, message, source: source.clone(), span, hint: None };
+        let found =
+            Diagnostic { severity, code, message, source: source.clone(), span, hint: None };
         self.0.push(found);
         let last = self.0.len() - 1;
         &mut self.0[last]
@@ -153,7 +159,11 @@ impl Diagnostics {
     /// In the order of the source, each once.
     pub fn sort(&mut self) {
         self.0.sort_by(|a, b| {
-            (&a.source.name, a.span.start, &a.message).cmp(&(&b.source.name, b.span.start, &b.message))
+            (&a.source.name, a.span.start, &a.message).cmp(&(
+                &b.source.name,
+                b.span.start,
+                &b.message,
+            ))
         });
         self.0.dedup_by(|a, b| a.message == b.message && a.span == b.span);
     }

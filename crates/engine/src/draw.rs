@@ -105,7 +105,8 @@ fn mermaid(workflow: &Workflow, current: Option<&str>) -> String {
 
 fn dot(workflow: &Workflow, current: Option<&str>) -> String {
     let quote = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-    let mut out = format!("digraph {} {{\n  node [shape=box, style=rounded];\n", quote(&workflow.name));
+    let mut out =
+        format!("digraph {} {{\n  node [shape=box, style=rounded];\n", quote(&workflow.name));
     for (number, machine) in workflow.machines.iter().enumerate() {
         let inner = machine.binding.is_some();
         if inner {
@@ -125,7 +126,8 @@ fn dot(workflow: &Workflow, current: Option<&str>) -> String {
         }
         for edge in edges(machine) {
             let (from, to) = (identifier(machine, edge.from), identifier(machine, edge.to));
-            let _ = writeln!(out, "  {from} -> {to} [label={}];", quote(&label(edge.rule, workflow)));
+            let _ =
+                writeln!(out, "  {from} -> {to} [label={}];", quote(&label(edge.rule, workflow)));
         }
         if inner {
             out.push_str("  }\n");
@@ -142,7 +144,8 @@ fn table(workflow: &Workflow, current: Option<&str>) -> String {
             None => workflow.name.clone(),
             Some(_) => format!("each {}", machine.name),
         };
-        let mut rows = vec![["phase", "event", "condition", "does", "answer"].map(String::from).to_vec()];
+        let mut rows =
+            vec![["phase", "event", "condition", "does", "answer"].map(String::from).to_vec()];
         for edge in edges(machine) {
             let phase = &machine.get(edge.from).name;
             let mark = machine.binding.is_none() && current == Some(&**phase);
@@ -150,7 +153,9 @@ fn table(workflow: &Workflow, current: Option<&str>) -> String {
             let mut does: Vec<String> = rule
                 .set
                 .iter()
-                .map(|set| format!("set {}.{}", workflow.machine(set.machine).name, set.path.join(".")))
+                .map(|set| {
+                    format!("set {}.{}", workflow.machine(set.machine).name, set.path.join("."))
+                })
                 .collect();
             does.extend(rule.goto.map(|to| format!("go to {}", machine.get(to).name)));
             does.extend(rule.ask.map(|asked| format!("ask each {}", workflow.machine(asked).name)));
@@ -159,7 +164,13 @@ fn table(workflow: &Workflow, current: Option<&str>) -> String {
                 event(rule),
                 rule.when.as_ref().map_or("otherwise".into(), |guard| guard.whole.text.clone()),
                 does.join(", "),
-                answer(rule).unwrap_or_else(|| if rule.on.is_empty() || rule.ask.is_some() { String::new() } else { "(continue)".into() }),
+                answer(rule).unwrap_or_else(|| {
+                    if rule.on.is_empty() || rule.ask.is_some() {
+                        String::new()
+                    } else {
+                        "(continue)".into()
+                    }
+                }),
             ]);
         }
         let _ = writeln!(out, "## {title}\n\n{}", markdown(&rows));
@@ -194,7 +205,8 @@ fn possible(workflow: &Workflow, name: &str, phase: PhaseId) -> &'static str {
         _ => {
             let machine = workflow.outer();
             let rules = machine.rules_in(machine.get(phase));
-            let about: Vec<&Rule> = rules.filter(|rule| rule.on.iter().any(|event| event == name)).collect();
+            let about: Vec<&Rule> =
+                rules.filter(|rule| rule.on.iter().any(|event| event == name)).collect();
             if about.is_empty() {
                 "no"
             } else if about.iter().all(|rule| rule.when.is_some()) {
@@ -212,12 +224,18 @@ fn markdown(rows: &[Vec<String>]) -> String {
         rows.iter().map(|row| row.iter().map(|cell| cell.replace('|', "\\|")).collect()).collect();
     let columns = escaped.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
-        escaped.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        escaped
+            .iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(|column| width(column).max(3)).collect();
     let mut out = String::new();
     for (index, row) in escaped.iter().enumerate() {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         let _ = writeln!(out, "| {} |", cells.join(" | "));
         if index == 0 {
             let lines: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();

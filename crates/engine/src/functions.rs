@@ -113,7 +113,9 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     });
     let world = evidence.clone();
     env.add_function("glob", move |pattern: &str| match world.list(pattern) {
-        Ok(names) => Ok(Json::from(names.into_iter().map(Json::from).collect::<Vec<_>>()).to_value()),
+        Ok(names) => {
+            Ok(Json::from(names.into_iter().map(Json::from).collect::<Vec<_>>()).to_value())
+        }
         Err(NoEvidence::Unreadable(why) | NoEvidence::Refused(why)) => Err(refused(why)),
     });
     let world = evidence.clone();
@@ -131,9 +133,13 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     let world = evidence.clone();
     env.add_function("now", move || world.now().to_string());
     let world = evidence.clone();
-    env.add_function("env", move |name: &str| world.variable(name).map_or(Value::from(()), Value::from));
+    env.add_function("env", move |name: &str| {
+        world.variable(name).map_or(Value::from(()), Value::from)
+    });
     let world = evidence.clone();
-    env.add_function("last_message", move || world.last_message().map_or(Value::from(()), Value::from));
+    env.add_function("last_message", move || {
+        world.last_message().map_or(Value::from(()), Value::from)
+    });
     let world = evidence.clone();
     env.add_function("transcript", move || {
         Json::from(world.turn().into_iter().map(Json::from).collect::<Vec<_>>()).to_value()
@@ -166,9 +172,7 @@ fn json_file(
         let name = path.rsplit('/').next().unwrap_or(path);
         match records.declare(&Type::Record(id), &mut value, name) {
             Ok(()) => Ok(value),
-            Err(found) => {
-                Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
-            }
+            Err(found) => Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
         }
     });
     let (ok, value, error) = match checked {
@@ -227,7 +231,8 @@ fn positions(items: &Value, member: &str, values: &Value) -> Result<Vec<usize>, 
 pub fn filename(text: &str) -> String {
     let mut name = String::with_capacity(text.len());
     for (index, byte) in text.bytes().enumerate() {
-        let plain = byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || (byte == b'.' && index > 0);
+        let plain =
+            byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || (byte == b'.' && index > 0);
         if plain {
             name.push(char::from(byte));
         } else {

@@ -12,9 +12,12 @@ fn components(pattern: &[&str], path: &[&str]) -> bool {
     match (pattern.split_first(), path.split_first()) {
         (None, None) => true,
         (Some((&"**", rest)), _) => {
-            components(rest, path) || path.split_first().is_some_and(|(_, tail)| components(pattern, tail))
+            components(rest, path)
+                || path.split_first().is_some_and(|(_, tail)| components(pattern, tail))
         }
-        (Some((first, rest)), Some((name, tail))) => component(first, name) && components(rest, tail),
+        (Some((first, rest)), Some((name, tail))) => {
+            component(first, name) && components(rest, tail)
+        }
         _ => false,
     }
 }

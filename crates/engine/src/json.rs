@@ -222,7 +222,7 @@ impl Json {
             Json::Object(object) => format!("{{{} members}}", object.len()),
             Json::String(text) if text.chars().count() > 60 => {
                 let start: String = text.chars().take(60).collect();
-                format!("{:?}…", start)
+                format!("{start:?}…")
             }
             other => other.to_text(None).trim_end().to_string(),
         }
@@ -368,7 +368,9 @@ impl TemplateObject for Object {
             Some(field) => Some(field.when_absent().to_value()),
             None => Some(Value::from(Error::new(
                 ErrorKind::UndefinedError,
-                format!("there is no member `{key}` (`.get('{key}')` reads one that may be absent)"),
+                format!(
+                    "there is no member `{key}` (`.get('{key}')` reads one that may be absent)"
+                ),
             ))),
         }
     }
@@ -550,7 +552,9 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 members.iter().position(|(known, _)| Arc::ptr_eq(known, &key))
             } else {
                 if places.is_empty() {
-                    places.extend(members.iter().enumerate().map(|(at, (key, _))| (key.as_ptr(), at)));
+                    places.extend(
+                        members.iter().enumerate().map(|(at, (key, _))| (key.as_ptr(), at)),
+                    );
                 }
                 places.insert(key.as_ptr(), members.len())
             };

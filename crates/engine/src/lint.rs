@@ -33,7 +33,13 @@ struct Lint<'a> {
 }
 
 impl Lint<'_> {
-    fn warn(&mut self, code: &'static str, span: std::ops::Range<usize>, message: String, hint: &str) {
+    fn warn(
+        &mut self,
+        code: &'static str,
+        span: std::ops::Range<usize>,
+        message: String,
+        hint: &str,
+    ) {
         self.found.warning(code, self.source, span, message).hint = Some(hint.to_string());
     }
 
@@ -42,18 +48,29 @@ impl Lint<'_> {
         let first = machine.initial.unwrap_or(PhaseId(0));
         let reached = reachable([first], &steps);
         let back: Vec<(PhaseId, PhaseId)> = steps.iter().map(|(from, to)| (*to, *from)).collect();
-        let finals = (0..machine.phases.len()).map(PhaseId).filter(|id| machine.get(*id).ends.is_some());
+        let finals =
+            (0..machine.phases.len()).map(PhaseId).filter(|id| machine.get(*id).ends.is_some());
         let ending = reachable(finals, &back);
         for (index, phase) in machine.phases.iter().enumerate() {
             let name = &phase.name;
             if !reached.contains(&PhaseId(index)) {
                 let start = &machine.get(first).name;
                 let message = format!("phase `{name}` cannot be reached from `{start}`");
-                self.warn("unreachable", phase.span.clone(), message, "add a rule with `goto`, or remove the phase");
+                self.warn(
+                    "unreachable",
+                    phase.span.clone(),
+                    message,
+                    "add a rule with `goto`, or remove the phase",
+                );
             }
             if !ending.contains(&PhaseId(index)) {
                 let message = format!("no way leads from phase `{name}` to a final phase");
-                self.warn("no-end", phase.span.clone(), message, "a run in it ends only by a limit or by `phasegate cancel`");
+                self.warn(
+                    "no-end",
+                    phase.span.clone(),
+                    message,
+                    "a run in it ends only by a limit or by `phasegate cancel`",
+                );
             }
         }
     }
@@ -69,14 +86,20 @@ impl Lint<'_> {
                     let hides = |earlier: &&&Rule| {
                         earlier.when.is_none()
                             && earlier.ask.is_none()
-                            && (rule.on.is_empty() || rule.on.iter().all(|event| earlier.on.contains(event)))
+                            && (rule.on.is_empty()
+                                || rule.on.iter().all(|event| earlier.on.contains(event)))
                     };
                     if let Some(earlier) = rules[..index].iter().find(hides) {
                         let message = format!(
                             "this rule is never tried in phase `{}`: rule `{}` (line {}) always holds",
                             phase.name, earlier.label, earlier.line
                         );
-                        self.warn("shadowed", rule.span.clone(), message, "move it before the other, or give the other a `when`");
+                        self.warn(
+                            "shadowed",
+                            rule.span.clone(),
+                            message,
+                            "move it before the other, or give the other a `when`",
+                        );
                     }
                 }
             }
@@ -90,8 +113,16 @@ impl Lint<'_> {
         for phase in machine.phases.iter().filter(|phase| phase.ends.is_none()) {
             let mut rules = machine.rules_in(phase);
             if !rules.any(|rule| rule.on.iter().any(|event| EVENTS.contains(&event.as_str()))) {
-                let message = format!("phase `{}` has no rule for `stop`, so every stop is allowed", phase.name);
-                self.warn("silent", phase.span.clone(), message, "say what a stop means there: `block`, or `allow = \"waiting\"`");
+                let message = format!(
+                    "phase `{}` has no rule for `stop`, so every stop is allowed",
+                    phase.name
+                );
+                self.warn(
+                    "silent",
+                    phase.span.clone(),
+                    message,
+                    "say what a stop means there: `block`, or `allow = \"waiting\"`",
+                );
             }
         }
     }
@@ -110,26 +141,39 @@ impl Lint<'_> {
             if !after.contains(&edge.from) {
                 continue;
             }
-            let cycle: BTreeSet<PhaseId> =
-                after.into_iter().filter(|phase| reachable([*phase], &steps).contains(&edge.from)).collect();
+            let cycle: BTreeSet<PhaseId> = after
+                .into_iter()
+                .filter(|phase| reachable([*phase], &steps).contains(&edge.from))
+                .collect();
             let inside = |phase: &PhaseId| cycle.contains(phase);
             let changed: HashSet<String> = edges
                 .iter()
                 .filter(|edge| inside(&edge.from) && inside(&edge.to))
                 .flat_map(|edge| edge.rule.set.iter())
-                .map(|set| format!("{}.{}", self.workflow.machine(set.machine).name, set.path.join(".")))
+                .map(|set| {
+                    format!("{}.{}", self.workflow.machine(set.machine).name, set.path.join("."))
+                })
                 .collect();
             let bounded = edges.iter().any(|exit| {
-                let leaves = !inside(&exit.to) || matches!(exit.rule.reply, Some(Reply::Allow { .. }));
-                let looks_at = exit.rule.when.iter().flat_map(|guard| &guard.whole.names().variables);
-                inside(&exit.from) && leaves && looks_at.map(crate::syntax::Use::dotted).any(|name| changed.contains(&name))
+                let leaves =
+                    !inside(&exit.to) || matches!(exit.rule.reply, Some(Reply::Allow { .. }));
+                let looks_at =
+                    exit.rule.when.iter().flat_map(|guard| &guard.whole.names().variables);
+                inside(&exit.from)
+                    && leaves
+                    && looks_at.map(crate::syntax::Use::dotted).any(|name| changed.contains(&name))
             });
             if !bounded {
                 let message = format!(
                     "phase `{}` can block for ever: with `reentry = \"always\"` nothing bounds its blocks",
                     machine.get(edge.from).name
                 );
-                self.warn("endless", edge.rule.span.clone(), message, "count with `set`, and leave by a rule that looks at the count");
+                self.warn(
+                    "endless",
+                    edge.rule.span.clone(),
+                    message,
+                    "count with `set`, and leave by a rule that looks at the count",
+                );
             }
         }
     }
@@ -171,7 +215,8 @@ impl Lint<'_> {
         }
         for (name, _) in &workflow.constants {
             if !used.contains(name.as_str()) {
-                let span = self.source.text.find(name.as_str()).map_or(0..0, |at| at..at + name.len());
+                let span =
+                    self.source.text.find(name.as_str()).map_or(0..0, |at| at..at + name.len());
                 self.warn("unused", span, format!("constant `{name}` is never used"), "remove it");
             }
         }
@@ -184,8 +229,13 @@ impl Lint<'_> {
         }
         for action in workflow.actions.iter().filter(|action| matches!(action.does, Does::Event)) {
             if !workflow.rules().any(|(_, rule)| rule.on.contains(&action.name)) {
-                let message = format!("no rule is about action `{}`, so it is always refused", action.name);
-                let span = self.source.text.find(&format!("[action.{}]", action.name)).map_or(0..0, |at| at..at + 1);
+                let message =
+                    format!("no rule is about action `{}`, so it is always refused", action.name);
+                let span = self
+                    .source
+                    .text
+                    .find(&format!("[action.{}]", action.name))
+                    .map_or(0..0, |at| at..at + 1);
                 self.warn("unused", span, message, "add a rule with `on`, or `creates` or `shows`");
             }
         }

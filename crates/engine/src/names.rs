@@ -9,7 +9,8 @@ use crate::functions;
 use crate::syntax::{Names, SyntaxError, Use};
 use crate::types::Type;
 use crate::workflow::{
-    Binding, Does, Expression, Machine, MachineId, NewValue, OUTER, Reply, Rule, TextTemplate, Workflow,
+    Binding, Does, Expression, Machine, MachineId, NewValue, OUTER, Reply, Rule, TextTemplate,
+    Workflow,
 };
 
 /// What every expression can see beside the workflow's own names.
@@ -130,7 +131,9 @@ impl Check<'_> {
             }
         }
         match &rule.reply {
-            Some(Reply::Block(text) | Reply::Deny(text)) => self.text(&workflow.texts[text.0], scope),
+            Some(Reply::Block(text) | Reply::Deny(text)) => {
+                self.text(&workflow.texts[text.0], scope);
+            }
             Some(Reply::Allow { message: Some(text), .. }) => {
                 self.text(&workflow.texts[text.0], scope);
             }
@@ -216,7 +219,8 @@ impl Check<'_> {
         source: &Arc<Source>,
         span: Range<usize>,
     ) {
-        let hint = closest(name, known.iter().copied()).map(|name| format!("did you mean `{name}`?"));
+        let hint =
+            closest(name, known.iter().copied()).map(|name| format!("did you mean `{name}`?"));
         let message = format!("there is no {what} `{name}`");
         self.found.error("unknown", source, span, message).hint = hint;
     }

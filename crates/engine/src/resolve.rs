@@ -15,8 +15,8 @@ use crate::digest::digest_of;
 use crate::json::{Json, List};
 use crate::types::{Field, Record, RecordId, Records, Type};
 use crate::workflow::{
-    Action, Assignment, Binding, Does, Expression, Guard, Machine, MachineId,
-    NewValue, OUTER, Param, Phase, PhaseId, Reply, Rule, RuleSet, TextId, TextTemplate, Workflow,
+    Action, Assignment, Binding, Does, Expression, Guard, Machine, MachineId, NewValue, OUTER,
+    Param, Phase, PhaseId, Reply, Rule, RuleSet, TextId, TextTemplate, Workflow,
 };
 
 /// The name of the machine on the state document, and of the document in expressions.
@@ -162,7 +162,8 @@ impl Resolver<'_> {
                 None => {
                     let known: Vec<&str> = constants.iter().map(|(name, _)| &**name).collect();
                     let known = known.join(", ");
-                    let message = format!("the configuration sets `{name}`, but the constants are: {known}");
+                    let message =
+                        format!("the configuration sets `{name}`, but the constants are: {known}");
                     self.error(0..0, "constant", message);
                 }
             }
@@ -265,7 +266,8 @@ impl Resolver<'_> {
         binding: Option<Binding>,
         text: &MachineText,
     ) -> Machine {
-        let names: Vec<&str> = text.phases.iter().map(|phase| phase.name.get_ref().as_str()).collect();
+        let names: Vec<&str> =
+            text.phases.iter().map(|phase| phase.name.get_ref().as_str()).collect();
         let lets = text
             .lets
             .iter()
@@ -293,7 +295,15 @@ impl Resolver<'_> {
                 }
             })
             .collect();
-        Machine { name: name.into(), binding, field: field.into(), initial: None, lets, any, phases }
+        Machine {
+            name: name.into(),
+            binding,
+            field: field.into(),
+            initial: None,
+            lets,
+            any,
+            phases,
+        }
     }
 
     fn phase_named(&mut self, phases: &[Phase], name: &Spanned<String>) -> Option<PhaseId> {
@@ -310,7 +320,11 @@ impl Resolver<'_> {
         for (index, (span, rule)) in rules.always.iter().enumerate() {
             let label = format!("{label} always {}", index + 1);
             if rule.on.is_some() {
-                self.error(span.clone(), "shape", "a rule under `always` needs no event: remove `on`");
+                self.error(
+                    span.clone(),
+                    "shape",
+                    "a rule under `always` needs no event: remove `on`",
+                );
             }
             if rule.block.is_some() || rule.allow.is_some() || rule.deny.is_some() {
                 let message = "a rule under `always` cannot answer: no one asked";
@@ -340,7 +354,8 @@ impl Resolver<'_> {
             }
         }
         let when = rule.when.as_ref().map(|when| Guard::new(self.expression(when)));
-        let set = rule.set.iter().filter_map(|(path, value)| self.assignment(path, value)).collect();
+        let set =
+            rule.set.iter().filter_map(|(path, value)| self.assignment(path, value)).collect();
         let goto = rule.goto.as_ref().and_then(|name| {
             let found = phases.iter().position(|phase| phase == name.get_ref());
             if found.is_none() {
@@ -374,7 +389,8 @@ impl Resolver<'_> {
 
     fn reply(&mut self, span: &Range<usize>, rule: &RuleText) -> Option<Reply> {
         if rule.until.is_some() != (rule.allow == Some(Outcome::Waiting)) {
-            let message = "`allow = \"waiting\"` says with `until` what it waits for, and only it does";
+            let message =
+                "`allow = \"waiting\"` says with `until` what it waits for, and only it does";
             self.error(span.clone(), "shape", message);
         }
         if rule.message.is_some() && rule.allow.is_none() {
@@ -389,7 +405,11 @@ impl Resolver<'_> {
                 Some(Reply::Allow { outcome: *outcome, until: rule.until, message })
             }
             _ => {
-                self.error(span.clone(), "shape", "a rule has one answer: `block`, `allow` or `deny`");
+                self.error(
+                    span.clone(),
+                    "shape",
+                    "a rule has one answer: `block`, `allow` or `deny`",
+                );
                 None
             }
         }
@@ -477,7 +497,8 @@ impl Resolver<'_> {
         let Some(file) = self.bundle.files.get(&path) else {
             let folder = format!("{folder}/");
             let files = &self.bundle.files;
-            let known: Vec<&str> = files.keys().filter_map(|key| key.strip_prefix(&folder)).collect();
+            let known: Vec<&str> =
+                files.keys().filter_map(|key| key.strip_prefix(&folder)).collect();
             self.unknown(span, &format!("file in {folder}"), name, known);
             return None;
         };
@@ -512,7 +533,9 @@ fn literal(value: &toml::Value) -> Json {
         }
         toml::Value::Boolean(value) => Json::from(*value),
         toml::Value::Datetime(time) => Json::from(time.to_string()),
-        toml::Value::Array(items) => Json::List(Arc::new(List(items.iter().map(literal).collect()))),
+        toml::Value::Array(items) => {
+            Json::List(Arc::new(List(items.iter().map(literal).collect())))
+        }
         toml::Value::Table(table) => crate::functions::object(
             table.iter().map(|(name, value)| (name.clone(), literal(value))),
         ),

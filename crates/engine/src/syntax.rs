@@ -43,7 +43,8 @@ impl Names {
 
     /// The names in a text with holes.
     pub fn of_text(source: &str) -> Result<Names, SyntaxError> {
-        let tree = parse(source, "", SyntaxConfig::default()).map_err(|error| SyntaxError::new(&error))?;
+        let tree =
+            parse(source, "", SyntaxConfig::default()).map_err(|error| SyntaxError::new(&error))?;
         let mut walk = Walk::default();
         walk.stmt(&tree);
         Ok(walk.finish())
@@ -382,8 +383,8 @@ mod tests {
 
     #[test]
     fn what_a_text_defines_itself_is_no_outside_name() {
-        let names =
-            Names::of_text("{% for x in xs %}{{ x.y }}{{ loop.index }}{{ z }}{% endfor %}").unwrap();
+        let names = Names::of_text("{% for x in xs %}{{ x.y }}{{ loop.index }}{{ z }}{% endfor %}")
+            .unwrap();
         let variables: Vec<String> = names.variables.iter().map(Use::dotted).collect();
         assert_eq!(variables, ["xs", "z"]);
     }

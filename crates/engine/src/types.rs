@@ -218,12 +218,8 @@ mod tests {
     use super::*;
 
     fn records() -> Records {
-        let field = |name: &str, ty, optional| Field {
-            name: name.into(),
-            ty,
-            optional,
-            default: None,
-        };
+        let field =
+            |name: &str, ty, optional| Field { name: name.into(), ty, optional, default: None };
         Records(vec![
             Arc::new(Record {
                 name: "state".into(),

@@ -297,7 +297,8 @@ impl Machine {
 
 impl GuardParts {
     fn build(parts: &Parts, whole: &Expression) -> GuardParts {
-        let all = |items: &[Parts]| items.iter().map(|item| GuardParts::build(item, whole)).collect();
+        let all =
+            |items: &[Parts]| items.iter().map(|item| GuardParts::build(item, whole)).collect();
         match parts {
             Parts::All(items) => GuardParts::All(all(items)),
             Parts::Any(items) => GuardParts::Any(all(items)),

@@ -134,7 +134,10 @@ fn run(args: impl Iterator<Item = OsString>) -> Result<(Output, u8), Failure> {
 fn arguments(mut args: impl Iterator<Item = OsString>) -> Result<(), String> {
     let event = args.next().unwrap_or_default();
     if event != "stop" {
-        return Err(format!("there is no hook event {:?}; there is: stop", event.to_string_lossy()));
+        return Err(format!(
+            "there is no hook event {:?}; there is: stop",
+            event.to_string_lossy()
+        ));
     }
     while let Some(arg) = args.next() {
         let client = match arg.to_str().and_then(|arg| arg.strip_prefix("--client")) {
@@ -176,7 +179,8 @@ fn answer(project: &Project, verdict: &Verdict) -> (Output, u8) {
         messages.extend(answered.notes.iter().cloned());
         messages.extend(message(answered));
     }
-    let system_message = (!messages.is_empty()).then(|| format!("phasegate: {}", messages.join(" ")));
+    let system_message =
+        (!messages.is_empty()).then(|| format!("phasegate: {}", messages.join(" ")));
     match verdict.block() {
         Some(Answered { answer: Answer::Block { reason }, block_exit, .. }) => {
             let reason = Some(reason.clone());

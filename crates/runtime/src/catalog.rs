@@ -42,7 +42,11 @@ impl Entry {
     pub fn document(&self, config: &Config) -> Option<String> {
         let head = self.head.as_ref().ok()?;
         let configured = config.overrides(&self.name).document;
-        Some(configured.or(head.document.clone()).unwrap_or(format!(".phasegate/{}/*.json", self.name)))
+        Some(
+            configured
+                .or(head.document.clone())
+                .unwrap_or(format!(".phasegate/{}/*.json", self.name)),
+        )
     }
 
     /// Reads the whole workflow with its files.

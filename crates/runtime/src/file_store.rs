@@ -32,7 +32,9 @@ pub struct FileStore {
     root: PathBuf,
 }
 
-struct FileLease(#[expect(dead_code, reason = "held, not read: closing it releases the lock")] File);
+struct FileLease(
+    #[expect(dead_code, reason = "held, not read: closing it releases the lock")] File,
+);
 
 impl Lease for FileLease {}
 
@@ -49,9 +51,7 @@ impl FileStore {
 
     fn path(&self, key: &Key) -> Result<PathBuf, StoreError> {
         match key {
-            Key::Document(place) => {
-                world::inside(&self.root, place).map_err(StoreError::Refused)
-            }
+            Key::Document(place) => world::inside(&self.root, place).map_err(StoreError::Refused),
             Key::Ledger(run) => Ok(self.folder(run).join("ledger.json")),
         }
     }
@@ -128,7 +128,10 @@ impl Store for FileStore {
         let meta = file.metadata().map_err(failed("read", &path))?;
         if meta.len() > MOST_BYTES {
             let size = meta.len() >> 20;
-            return Err(StoreError::Refused(format!("{} has {size} MB, which is too large", path.display())));
+            return Err(StoreError::Refused(format!(
+                "{} has {size} MB, which is too large",
+                path.display()
+            )));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0) + 1);
         file.read_to_end(&mut bytes).map_err(failed("read", &path))?;
@@ -222,7 +225,8 @@ impl Store for FileStore {
         let whole = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
         let torn = tail.len() - whole;
         let line = tail[..whole].strip_suffix(b"\n").map(|lines| {
-            let from = lines.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+            let from =
+                lines.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
             String::from_utf8_lossy(&lines[from..]).into_owned()
         });
         Ok((line, torn))

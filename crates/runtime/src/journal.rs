@@ -78,9 +78,12 @@ pub fn verify(lines: &[String]) -> Result<u64, String> {
         if digest(body.as_bytes()) != seal {
             return Err(format!("line {at} was changed after it was written"));
         }
-        let line: Line = serde_json::from_str(text).map_err(|error| format!("line {at}: {error}"))?;
+        let line: Line =
+            serde_json::from_str(text).map_err(|error| format!("line {at}: {error}"))?;
         if line.prev != prev || line.seq != seq + 1 {
-            return Err(format!("line {at} does not follow line {index}: something was removed or added"));
+            return Err(format!(
+                "line {at} does not follow line {index}: something was removed or added"
+            ));
         }
         prev = seal.to_string();
         seq = line.seq;

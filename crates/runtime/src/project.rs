@@ -33,7 +33,8 @@ impl Project {
             .filter(|mark| !mark.starts_with(".phasegate"))
             .collect();
         marks.push(".phasegate".into());
-        let root = from.ancestors().find(|folder| marks.iter().any(|mark| folder.join(mark).exists()));
+        let root =
+            from.ancestors().find(|folder| marks.iter().any(|mark| folder.join(mark).exists()));
         root.map(Project::open).transpose()
     }
 

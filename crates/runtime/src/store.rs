@@ -37,10 +37,7 @@ pub enum StoreError {
     Refused(String),
     /// The medium failed.
     #[error("{what}: {source}")]
-    Io {
-        what: String,
-        source: std::io::Error,
-    },
+    Io { what: String, source: std::io::Error },
 }
 
 /// The exclusive use of a run; it ends when this is dropped, or with the process.

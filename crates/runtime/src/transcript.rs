@@ -85,7 +85,10 @@ fn turn_in(tail: &[u8]) -> (Vec<String>, bool) {
             Some("assistant") => match message.content {
                 Content::Text(text) => texts.push(text),
                 Content::Blocks(blocks) => {
-                    let said = blocks.into_iter().rev().filter(|block| block.kind.as_deref() == Some("text"));
+                    let said = blocks
+                        .into_iter()
+                        .rev()
+                        .filter(|block| block.kind.as_deref() == Some("text"));
                     texts.extend(said.filter_map(|block| block.text));
                 }
                 Content::Nothing => {}
@@ -130,7 +133,7 @@ mod tests {
             r#"{"type":"assistant","message":{"content":[{"type":"text","text":"one"}]}}"#,
             r#"{"type":"user","message":{"content":[{"type":"tool_result","content":"x"}]}}"#,
             r#"{"type":"user","isMeta":true,"message":{"content":"Stop hook feedback: go on"}}"#,
-            r#"not json at all"#,
+            r"not json at all",
             r#"{"type":"assistant","isSidechain":true,"message":{"content":[{"type":"text","text":"sub"}]}}"#,
             r#"{"type":"assistant","message":{"content":[{"type":"tool_use"},{"type":"text","text":"two"}]}}"#,
             r#"{"type":"summary","text":"ignored"}"#,

@@ -169,15 +169,22 @@ impl Evidence for World {
         let full = inside(&self.root, path).map_err(NoEvidence::Refused)?;
         match fs::metadata(&full) {
             Ok(meta) if meta.is_dir() => Ok(None),
-            Ok(meta) if meta.len() > MOST_BYTES => {
-                Err(NoEvidence::Unreadable(format!("{path} has {} MB, which is too large", meta.len() >> 20)))
+            Ok(meta) if meta.len() > MOST_BYTES => Err(NoEvidence::Unreadable(format!(
+                "{path} has {} MB, which is too large",
+                meta.len() >> 20
+            ))),
+            Ok(meta) if !meta.is_file() => {
+                Err(NoEvidence::Unreadable(format!("{path} is no ordinary file")))
             }
-            Ok(meta) if !meta.is_file() => Err(NoEvidence::Unreadable(format!("{path} is no ordinary file"))),
             Ok(_) => match fs::read(&full) {
                 Ok(bytes) => Ok(Some(bytes)),
                 Err(error) => Err(NoEvidence::Unreadable(format!("cannot read {path}: {error}"))),
             },
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(NoEvidence::Unreadable(format!("cannot read {path}: {error}"))),
         }
     }

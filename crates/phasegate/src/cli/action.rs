@@ -54,14 +54,16 @@ fn subcommand(action: &Action) -> Command {
             ParamType::JsonFile => arg.value_name("FILE"),
         };
         if let Some(default) = &param.default {
-            arg = arg.default_value(default.as_str().map_or_else(|| default.brief(), str::to_string));
+            arg =
+                arg.default_value(default.as_str().map_or_else(|| default.brief(), str::to_string));
         } else if !param.optional && param.ty != ParamType::Boolean {
             arg = arg.required(true);
         }
         command = command.arg(arg);
     }
     if !matches!(action.does, Does::Create { .. }) {
-        command = command.arg(Arg::new("run").value_name("RUN").help("The run; by default the only one"));
+        command =
+            command.arg(Arg::new("run").value_name("RUN").help("The run; by default the only one"));
     }
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON");
     command.arg(json)
@@ -71,7 +73,8 @@ fn subcommand(action: &Action) -> Command {
 pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     let gate = Gate::new(project);
     let loaded = gate.workflow(name);
-    let workflow = loaded.map_err(|_| format!("workflow {name} is broken: see `phasegate lint {name}`"))?;
+    let workflow =
+        loaded.map_err(|_| format!("workflow {name} is broken: see `phasegate lint {name}`"))?;
     let Some((action_name, matches)) = matches.subcommand() else {
         return Err(Failed("an action is missing".into()));
     };
@@ -117,7 +120,8 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
             if as_json {
                 print::json(&answered.answer);
             } else {
-                let text = answered.answer.text().map(|text| format!(": {text}")).unwrap_or_default();
+                let text =
+                    answered.answer.text().map(|text| format!(": {text}")).unwrap_or_default();
                 print::line(&format!("{}: {}{text}", answered.run, answered.answer));
             }
             let refused = matches!(answered.answer, Answer::Deny { .. });
@@ -159,13 +163,19 @@ fn value(param: &Param, matches: &ArgMatches) -> Result<Json, Failed> {
     let name = param.name.as_str();
     Ok(match param.ty {
         ParamType::Boolean => Json::from(matches.get_flag(name)),
-        ParamType::Integer => matches.get_one::<i64>(name).map_or(Json::Null, |number| Json::from(*number)),
-        ParamType::String => matches.get_one::<String>(name).map_or(Json::Null, |text| Json::from(text.as_str())),
+        ParamType::Integer => {
+            matches.get_one::<i64>(name).map_or(Json::Null, |number| Json::from(*number))
+        }
+        ParamType::String => {
+            matches.get_one::<String>(name).map_or(Json::Null, |text| Json::from(text.as_str()))
+        }
         ParamType::JsonFile => match matches.get_one::<String>(name) {
             None => Json::Null,
             Some(path) => {
-                let bytes = std::fs::read(Path::new(path)).map_err(|error| format!("cannot read {path}: {error}"))?;
-                let value = Json::parse(&bytes).map_err(|error| format!("{path} is not valid JSON: {error}"))?;
+                let bytes = std::fs::read(Path::new(path))
+                    .map_err(|error| format!("cannot read {path}: {error}"))?;
+                let value = Json::parse(&bytes)
+                    .map_err(|error| format!("{path} is not valid JSON: {error}"))?;
                 Json::from([("path", Json::from(path.as_str())), ("value", value)])
             }
         },

@@ -23,8 +23,12 @@ pub struct Options {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Gate::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
-    let event = Event { name: "cancel".into(), actor: actor(), session: session(), params: Json::object() };
+    let event =
+        Event { name: "cancel".into(), actor: actor(), session: session(), params: Json::object() };
     gate.cancel(&run, &event, options.reason.clone())?;
-    print::line(&format!("Run {} is cancelled. Its state document {} stays as it is.", run.id, run.place));
+    print::line(&format!(
+        "Run {} is cancelled. Its state document {} stays as it is.",
+        run.id, run.place
+    ));
     Ok(ExitCode::SUCCESS)
 }

@@ -93,14 +93,18 @@ pub fn run(options: &Options) -> Outcome {
         }
     }
     print::line(&format!("{}: {}", paint(Paint::Bold, &workflow.name), workflow.about));
-    print::line("A scripted agent works in a temporary project. Each time it wants to stop, the real hook answers.\n");
+    print::line(
+        "A scripted agent works in a temporary project. Each time it wants to stop, the real hook answers.\n",
+    );
     child(&root, std::iter::once(&options.name).chain(&script.start), None)?;
     let demo = Demo { root, bundle, workflow, script, full: options.full };
     let outcome = demo.play(&project);
     if options.keep {
         print::line(&format!("\nThe project is kept: {}", folder.keep().display()));
     } else {
-        print::line("\nNext: `phasegate demo --keep`, then `phasegate -C THAT_FOLDER why`, `log` or `status`.");
+        print::line(
+            "\nNext: `phasegate demo --keep`, then `phasegate -C THAT_FOLDER why`, `log` or `status`.",
+        );
     }
     outcome
 }
@@ -131,9 +135,17 @@ impl Demo {
             let (runs, _) = gate.runs();
             let run = runs.first().ok_or_else(|| Failed("the run is gone".into()))?;
             let report = gate.report(run);
-            let verdict = run.ledger.last.as_ref().map(|last| last.answer.to_string()).unwrap_or_default();
-            let Some(reason) = answer.reason.filter(|_| answer.decision.as_deref() == Some("block")) else {
-                self.show(stop, &report.phase, &paint(Paint::Green, &verdict), answer.system_message.as_deref());
+            let verdict =
+                run.ledger.last.as_ref().map(|last| last.answer.to_string()).unwrap_or_default();
+            let Some(reason) =
+                answer.reason.filter(|_| answer.decision.as_deref() == Some("block"))
+            else {
+                self.show(
+                    stop,
+                    &report.phase,
+                    &paint(Paint::Green, &verdict),
+                    answer.system_message.as_deref(),
+                );
                 let time = since.elapsed().as_millis() / stop as u128;
                 print::line(&format!(
                     "\n{stop} stops, {blocks} blocks, {time} ms for each turn with its hook process. \
@@ -178,7 +190,8 @@ impl Demo {
         });
         let arguments = ["hook", "stop", "--client", "claude"];
         let output = child(&self.root, arguments, Some(&payload.to_string()))?;
-        serde_json::from_str(&output).map_err(|error| Failed(format!("the hook answered {output:?}: {error}")))
+        serde_json::from_str(&output)
+            .map_err(|error| Failed(format!("the hook answered {output:?}: {error}")))
     }
 
     /// Does what the script has for a reason; what the agent says about it.
@@ -186,14 +199,17 @@ impl Demo {
         let turn = self.script.turn.iter().find(|turn| reason.contains(&turn.on));
         let turn = turn.ok_or_else(|| Failed(format!("the script has no turn for: {reason}")))?;
         let path = format!("{FOLDER}{}", turn.does);
-        let source = self.bundle.files.get(&path).ok_or_else(|| Failed(format!("there is no {path}")))?;
+        let source =
+            self.bundle.files.get(&path).ok_or_else(|| Failed(format!("there is no {path}")))?;
         let mut workflow = self.workflow.clone();
         let text = workflow.add_text(source);
         let facts = RunFacts { name: run.id.name.clone(), document: run.place.clone() };
         let world = std::sync::Arc::new(World::new(&self.root, Told::default()));
-        let rendered = render(&workflow, text, Some(document.clone()), &Event::stop(None), &facts, world);
+        let rendered =
+            render(&workflow, text, Some(document.clone()), &Event::stop(None), &facts, world);
         let rendered = rendered.map_err(|fault| Failed(fault.message))?;
-        let work: Work = serde_json::from_str(&rendered).map_err(|error| format!("{path}: {error}"))?;
+        let work: Work =
+            serde_json::from_str(&rendered).map_err(|error| format!("{path}: {error}"))?;
         for (path, text) in &work.files {
             let path = self.root.join(path);
             if let Some(parent) = path.parent() {

@@ -33,6 +33,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         fs::write(&path, text)?;
     }
     print::line(&format!("{} is now yours: {}", options.name, folder.display()));
-    print::line(&format!("Change it, then run `phasegate lint {0}` and `phasegate test {0}`.", options.name));
+    print::line(&format!(
+        "Change it, then run `phasegate lint {0}` and `phasegate test {0}`.",
+        options.name
+    ));
     Ok(ExitCode::SUCCESS)
 }

@@ -60,7 +60,10 @@ pub fn named(project: &Project, what: &str) -> Result<Entry, Failed> {
         return Ok(file_entry(path));
     }
     let known: Vec<&str> = project.workflows.iter().map(|entry| entry.name.as_str()).collect();
-    Err(Failed(format!("{what:?} is neither a file nor a workflow; the workflows are: {}", known.join(", "))))
+    Err(Failed(format!(
+        "{what:?} is neither a file nor a workflow; the workflows are: {}",
+        known.join(", ")
+    )))
 }
 
 fn check(project: &Project, entry: &Entry) -> Result<Diagnostics, Failed> {
@@ -68,7 +71,10 @@ fn check(project: &Project, entry: &Entry) -> Result<Diagnostics, Failed> {
     match resolve(&bundle, &project.config.overrides(&entry.name), Expressions::Checked) {
         Ok(workflow) if workflow.name != entry.name => {
             let mut found = lint(&workflow, &bundle);
-            let message = format!("the workflow is called `{}`, but its file `{}`", workflow.name, entry.name);
+            let message = format!(
+                "the workflow is called `{}`, but its file `{}`",
+                workflow.name, entry.name
+            );
             found.error("name", &bundle.definition, 0..0, message);
             Ok(found)
         }

@@ -14,7 +14,9 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
     for entry in &project.workflows {
         let origin = match &entry.origin {
             Origin::BuiltIn => "built-in".to_string(),
-            Origin::File(path) => path.strip_prefix(&project.root).unwrap_or(path).display().to_string(),
+            Origin::File(path) => {
+                path.strip_prefix(&project.root).unwrap_or(path).display().to_string()
+            }
         };
         let about = entry.head.as_ref().map(|head| head.about.clone());
         rows.push((entry, origin, about, entry.document(&project.config)));
@@ -38,7 +40,8 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
     }
     let width = rows.iter().map(|(entry, ..)| entry.name.len()).max().unwrap_or(0);
     for (entry, origin, about, document) in rows {
-        let about = about.unwrap_or_else(|error| paint(Paint::Red, error.lines().next().unwrap_or_default()));
+        let about = about
+            .unwrap_or_else(|error| paint(Paint::Red, error.lines().next().unwrap_or_default()));
         let name = paint(Paint::Bold, &format!("{:<width$}", entry.name));
         let disabled = if project.config.enabled(&entry.name) { "" } else { " (disabled)" };
         print::line(&format!("{name}  {about}{disabled}"));

@@ -30,7 +30,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let run = chosen_run(&gate, options.run.as_deref())?;
     let lines = gate.journal(&run)?;
     if options.verify {
-        let count = verify(&lines).map_err(|problem| Failed(format!("the journal of {}: {problem}", run.id)))?;
+        let count = verify(&lines)
+            .map_err(|problem| Failed(format!("the journal of {}: {problem}", run.id)))?;
         print::line(&format!("{}: {count} lines, and each follows from the one before", run.id));
         return Ok(ExitCode::SUCCESS);
     }
@@ -57,7 +58,12 @@ fn show(line: &Line) {
     };
     let first = line.answer.text().and_then(|text| text.lines().next()).unwrap_or_default();
     let answer = paint(Paint::Bold, &format!("{:<14}", line.answer.to_string()));
-    print::line(&format!("{:>4}  {}  {:<8} {answer} {way:<28} {first}", line.seq, paint(Paint::Dim, &at), line.event.name));
+    print::line(&format!(
+        "{:>4}  {}  {:<8} {answer} {way:<28} {first}",
+        line.seq,
+        paint(Paint::Dim, &at),
+        line.event.name
+    ));
     for note in &line.notes {
         print::line(&format!("      note: {note}"));
     }

@@ -35,11 +35,15 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
             })
             .collect();
         let recent = fault_log::recent(Some(&project.root), 5);
-        print::json(&json!({ "project": project.root, "runs": runs, "problems": faults, "recent_faults": recent }));
+        print::json(
+            &json!({ "project": project.root, "runs": runs, "problems": faults, "recent_faults": recent }),
+        );
         return Ok(ExitCode::SUCCESS);
     }
     if runs.is_empty() {
-        print::line("There is no run in this project. `phasegate list` shows the workflows that can be started.");
+        print::line(
+            "There is no run in this project. `phasegate list` shows the workflows that can be started.",
+        );
     }
     let width = runs.iter().map(|run| run.id.to_string().len()).max().unwrap_or(0);
     for (run, report) in &reports {

@@ -59,7 +59,10 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         }
         let covered = rules - missing.len();
         let percent = (covered * 100).checked_div(rules).unwrap_or(100);
-        print::line(&format!("  {} passed, {bad} failed; {covered} of {rules} rules covered ({percent} %)", results.len() - bad));
+        print::line(&format!(
+            "  {} passed, {bad} failed; {covered} of {rules} rules covered ({percent} %)",
+            results.len() - bad
+        ));
         for rule in &missing {
             print::line(&format!("       not covered: {rule}"));
         }

@@ -35,16 +35,28 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::json(&line);
         return Ok(ExitCode::SUCCESS);
     }
-    let way = if line.from == line.to { line.to.clone() } else { format!("{} → {}", line.from, line.to) };
+    let way = if line.from == line.to {
+        line.to.clone()
+    } else {
+        format!("{} → {}", line.from, line.to)
+    };
     let answer = paint(Paint::Bold, &line.answer.to_string());
-    print::line(&format!("{}: {} in phase {way}: {answer} ({})", run.id, line.event.name, when::ago(line.at)));
+    print::line(&format!(
+        "{}: {} in phase {way}: {answer} ({})",
+        run.id,
+        line.event.name,
+        when::ago(line.at)
+    ));
     if let Some(text) = line.answer.text() {
         print::line("");
         for text in text.lines() {
             print::line(&format!("  {text}"));
         }
     }
-    print::line(&format!("\n{}", paint(Paint::Bold, "Rules, in the order in which they were tried")));
+    print::line(&format!(
+        "\n{}",
+        paint(Paint::Bold, "Rules, in the order in which they were tried")
+    ));
     if line.trace.tried.is_empty() {
         print::line("  none: the stop was answered before any rule");
     }
@@ -57,7 +69,10 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::line(&format!("  and {} more", line.trace.more));
     }
     for step in &line.moves {
-        print::line(&format!("  moved: {} {} → {} by rule {}", step.of, step.from, step.to, step.by));
+        print::line(&format!(
+            "  moved: {} {} → {} by rule {}",
+            step.of, step.from, step.to, step.by
+        ));
     }
     if !line.evidence.is_empty() {
         print::line(&format!("\n{}", paint(Paint::Bold, "Evidence")));
@@ -72,13 +87,21 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
 }
 
 fn rule(tried: &Tried) {
-    let mark = |held: bool| if held { paint(Paint::Green, "yes") } else { paint(Paint::Dim, "no ") };
+    let mark =
+        |held: bool| if held { paint(Paint::Green, "yes") } else { paint(Paint::Dim, "no ") };
     let element = tried.element.as_ref().map(|element| format!(" ({element})")).unwrap_or_default();
     let line = paint(Paint::Dim, &format!("line {}", tried.line));
     print::line(&format!("  {} {}{element}  {line}", mark(tried.held), tried.rule));
     for part in &tried.parts {
-        let reads: Vec<String> = part.reads.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        let reads = if reads.is_empty() { String::new() } else { format!("   with {}", reads.join(", ")) };
-        print::line(&format!("        {} {}{}", mark(part.held), part.text, paint(Paint::Dim, &reads)));
+        let reads: Vec<String> =
+            part.reads.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        let reads =
+            if reads.is_empty() { String::new() } else { format!("   with {}", reads.join(", ")) };
+        print::line(&format!(
+            "        {} {}{}",
+            mark(part.held),
+            part.text,
+            paint(Paint::Dim, &reads)
+        ));
     }
 }
