@@ -74,6 +74,7 @@ impl Scene {
         command
     }
 
+    #[expect(clippy::unused_self, reason = "reads better where it is used")]
     pub fn spawn(&self, mut command: Command, input: &[u8]) -> Child {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

@@ -102,7 +102,7 @@ pub struct CaseResult {
 pub fn run_cases(workflow: &Workflow, bundle: &Bundle) -> Vec<CaseResult> {
     let mut results = Vec::new();
     for (path, source) in &bundle.files {
-        if path.starts_with("cases/") && path.ends_with(".toml") {
+        if path.starts_with("cases/") {
             match toml::from_str::<CaseFile>(&source.text) {
                 Ok(file) => {
                     results.extend(

@@ -4,6 +4,8 @@
 //! are tried in order and the first whose guard holds fires. A rule that moves without answering
 //! carries a stop on into the new phase; an action is accepted by the first rule that fires.
 
+mod facts;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -14,10 +16,12 @@ use crate::evidence::{Evidence, Recorder};
 use crate::functions::{environment, object};
 use crate::json::Json;
 use crate::names::type_of;
-use crate::step::{Event, Move, Part, Step, Trace, Tried};
+use crate::step::{Event, Move, Step, Trace, Tried};
+use facts::fault_at;
+
 use crate::workflow::{
-    Assignment, Expression, GuardParts, Machine, MachineId, NewValue, OUTER, Phase, PhaseId, Reply,
-    Rule, TextId, Workflow,
+    Assignment, Expression, Machine, MachineId, NewValue, OUTER, Phase, PhaseId, Reply, Rule,
+    TextId, Workflow,
 };
 
 /// How many rules may fire on one object for one event.
@@ -443,66 +447,6 @@ impl<'w> Deciding<'w> {
         Ok(held)
     }
 
-    fn guard(&mut self, guard: &'w GuardParts, seen: &mut Vec<Part>) -> Result<bool, Fault> {
-        match guard {
-            GuardParts::All(items) => {
-                for item in items {
-                    if !self.guard(item, seen)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-            GuardParts::Any(items) => {
-                for item in items {
-                    if self.guard(item, seen)? {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            }
-            GuardParts::Not(inner) => {
-                let held = !self.guard(inner, seen)?;
-                if let (GuardParts::Leaf(_), Some(part)) = (&**inner, seen.last_mut()) {
-                    part.text.insert_str(0, "not ");
-                    part.held = held;
-                }
-                Ok(held)
-            }
-            GuardParts::Leaf(leaf) => {
-                let value = self.evaluate(leaf)?;
-                if value.is_undefined() {
-                    return Err(Fault::new(format!("{} is undefined", place_of(leaf))));
-                }
-                let held = value.is_true();
-                if self.trace.tried.len() < MOST_TRIED {
-                    let reads = self.reads(leaf);
-                    seen.push(Part { text: leaf.text.clone(), held, reads });
-                }
-                Ok(held)
-            }
-        }
-    }
-
-    /// The values of the names in an expression, in short.
-    fn reads(&mut self, expression: &'w Expression) -> Vec<(String, String)> {
-        let mut reads: Vec<(String, String)> = Vec::new();
-        for used in &expression.names().variables {
-            let Ok(Some(mut value)) = self.named(&used.path[0]) else { continue };
-            let reached = used.path[1..].iter().all(|member| match value.get_attr(member) {
-                Ok(next) => {
-                    value = next;
-                    true
-                }
-                Err(_) => false,
-            });
-            if reached {
-                reads.push((used.dotted(), brief(&value)));
-            }
-        }
-        reads
-    }
-
     fn fire(&mut self, rule: &'w Rule) -> Result<Option<Answer>, Fault> {
         for assignment in &rule.set {
             self.assign(assignment)?;
@@ -579,101 +523,6 @@ impl<'w> Deciding<'w> {
         bound.map(|bound| bound.path.clone()).ok_or_else(|| {
             Fault::new(format!("`{}` is not bound here", self.workflow.machine(machine).name))
         })
-    }
-
-    // --- expressions ------------------------------------------------------------------------
-
-    fn evaluate(&mut self, expression: &'w Expression) -> Result<Value, Fault> {
-        let names = expression.names().variables.iter().map(|used| used.path[0].as_str());
-        let context = self.context(names)?;
-        let compiled = match self.compiled.get(&std::ptr::from_ref(expression)) {
-            Some(compiled) => compiled.clone(),
-            None => {
-                let compiled = self.env.compile_expression(&expression.text);
-                let compiled = Arc::new(compiled.map_err(|error| fault_at(expression, &error))?);
-                self.compiled.insert(expression, compiled.clone());
-                compiled
-            }
-        };
-        compiled.eval(context).map_err(|error| fault_at(expression, &error))
-    }
-
-    fn text(&mut self, id: TextId) -> Result<String, Fault> {
-        let text = &self.workflow.texts[id.0];
-        let context =
-            self.context(text.names().variables.iter().map(|used| used.path[0].as_str()))?;
-        let rendered = self.env.render_str(&text.text, context);
-        rendered.map_err(|error| {
-            let (line, _) = text.source.position(text.span.start);
-            let line = line + error.line().unwrap_or(1) - 1;
-            Fault::new(format!("{}:{line}: {}", text.source.name, explain(&error)))
-        })
-    }
-
-    fn context<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<Value, Fault> {
-        let mut context: Vec<(&str, Value)> = Vec::new();
-        for name in names {
-            if context.iter().any(|(known, _)| *known == name) {
-                continue;
-            }
-            if let Some(value) = self.named(name)? {
-                context.push((name, value));
-            }
-        }
-        Ok(Value::from_pairs(context))
-    }
-
-    fn named(&mut self, name: &str) -> Result<Option<Value>, Fault> {
-        for depth in (0..self.bound.len()).rev() {
-            let bound = &self.bound[depth];
-            let machine = self.workflow.machine(bound.machine);
-            if &*machine.name == name {
-                let object = self.document.at(bound.path.iter().map(String::as_str));
-                return Ok(object.map(Json::to_value));
-            }
-            if let Some(value) = bound.lets.get(name) {
-                return Ok(Some(value.clone()));
-            }
-            if let Some((name, facts)) = machine.lets.iter().find(|(known, _)| &**known == name) {
-                let value = self.evaluate(facts)?;
-                self.bound[depth].lets.insert(name.clone(), value.clone());
-                return Ok(Some(value));
-            }
-        }
-        Ok(match name {
-            "run" => Some(self.run.to_value()),
-            "event" => Some(self.event.to_value()),
-            "params" => Some(self.params.to_value()),
-            "key" => Some(self.here().key.to_value()),
-            _ => {
-                let found = self.workflow.constants.iter().find(|(known, _)| known == name);
-                found.map(|(_, value)| value.to_value())
-            }
-        })
-    }
-}
-
-fn place_of(expression: &Expression) -> String {
-    let (line, column) = expression.source.position(expression.span.start);
-    format!("{}:{line}:{column}: `{}`", expression.source.name, expression.text)
-}
-
-fn fault_at(expression: &Expression, error: &minijinja::Error) -> Fault {
-    Fault::new(format!("{}: {}", place_of(expression), explain(error)))
-}
-
-fn explain(error: &minijinja::Error) -> String {
-    match error.detail() {
-        Some(detail) => detail.to_string(),
-        None => error.kind().to_string(),
-    }
-}
-
-/// A short form of a value for a trace.
-fn brief(value: &Value) -> String {
-    match value.len() {
-        Some(len) if value.as_str().is_none() => format!("[{len} elements]"),
-        _ => Json::from_value(value).map_or_else(|_| value.to_string(), |json| json.brief()),
     }
 }
 

@@ -54,9 +54,12 @@ pub struct Recorder {
     seen: Mutex<Seen>,
 }
 
+/// A file's bytes, or none where there is no such file.
+type Content = Result<Option<Arc<[u8]>>, NoEvidence>;
+
 #[derive(Default)]
 struct Seen {
-    files: BTreeMap<String, Result<Option<Arc<[u8]>>, NoEvidence>>,
+    files: BTreeMap<String, Content>,
     lists: BTreeMap<String, Result<Vec<String>, NoEvidence>>,
     now: Option<Timestamp>,
     readings: BTreeMap<String, Reading>,
@@ -82,7 +85,7 @@ impl Recorder {
     }
 
     /// A file's bytes.
-    pub fn read(&self, path: &str) -> Result<Option<Arc<[u8]>>, NoEvidence> {
+    pub fn read(&self, path: &str) -> Content {
         if let Some(known) = self.seen().files.get(path) {
             return known.clone();
         }

@@ -1,6 +1,7 @@
 //! The functions and filters that guards and texts may use, beside Jinja's own.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -236,7 +237,7 @@ pub fn filename(text: &str) -> String {
         if plain {
             name.push(char::from(byte));
         } else {
-            name.push_str(&format!("%{byte:02X}"));
+            let _ = write!(name, "%{byte:02X}");
         }
     }
     name

@@ -131,13 +131,10 @@ impl Check<'_> {
             }
         }
         match &rule.reply {
-            Some(Reply::Block(text) | Reply::Deny(text)) => {
-                self.text(&workflow.texts[text.0], scope);
-            }
-            Some(Reply::Allow { message: Some(text), .. }) => {
-                self.text(&workflow.texts[text.0], scope);
-            }
-            _ => {}
+            Some(
+                Reply::Block(text) | Reply::Deny(text) | Reply::Allow { message: Some(text), .. },
+            ) => self.text(&workflow.texts[text.0], scope),
+            Some(Reply::Allow { message: None, .. }) | None => {}
         }
     }
 
@@ -169,23 +166,25 @@ impl Check<'_> {
         for used in &names.variables {
             self.variable(used, source, span, scope);
         }
-        let functions = functions::FUNCTIONS.iter().map(|(name, _)| *name);
-        self.known("function", &names.functions, functions.collect(), source, span);
-        self.known("filter", &names.filters, functions::filters().collect(), source, span);
-        self.known("test", &names.tests, functions::tests().collect(), source, span);
+        let functions: Vec<&str> = functions::FUNCTIONS.iter().map(|(name, _)| *name).collect();
+        let filters: Vec<&str> = functions::filters().collect();
+        let tests: Vec<&str> = functions::tests().collect();
+        self.known("function", &names.functions, &functions, source, span);
+        self.known("filter", &names.filters, &filters, source, span);
+        self.known("test", &names.tests, &tests, source, span);
     }
 
     fn known(
         &mut self,
         what: &str,
         uses: &[Use],
-        known: Vec<&str>,
+        known: &[&str],
         source: &Arc<Source>,
         span: &Range<usize>,
     ) {
         for used in uses {
             if !known.contains(&used.path[0].as_str()) {
-                self.unknown(what, &used.path[0], &known, source, at(used, span));
+                self.unknown(what, &used.path[0], known, source, at(used, span));
             }
         }
     }

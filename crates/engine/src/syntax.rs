@@ -188,7 +188,9 @@ impl Walk {
     }
 
     fn body(&mut self, body: &[Stmt]) {
-        body.iter().for_each(|stmt| self.stmt(stmt));
+        for stmt in body {
+            self.stmt(stmt);
+        }
     }
 
     fn stmt(&mut self, stmt: &Stmt) {

@@ -3,7 +3,7 @@
 //! State documents and artifacts come from outside. They are checked against these records before
 //! any rule looks at them, and a field that may be absent says here what it then reads as.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use crate::json::Json;
@@ -206,7 +206,9 @@ impl<'r> Check<'r> {
                 Step::Name(name) if path.is_empty() => path.push_str(name),
                 Step::Name(name) => path.extend([".", name]),
                 Step::Key(key) => path.extend([".", key]),
-                Step::Index(index) => path.push_str(&format!("[{index}]")),
+                Step::Index(index) => {
+                    let _ = write!(path, "[{index}]");
+                }
             }
         }
         self.found.push(Mismatch { path, message });
@@ -215,6 +217,8 @@ impl<'r> Check<'r> {
 
 #[cfg(test)]
 mod tests {
+    use minijinja::Value;
+
     use super::*;
 
     fn records() -> Records {
@@ -264,7 +268,6 @@ mod tests {
             let context = Value::from_pairs([("state", value.to_value())]);
             env.compile_expression_owned(source.to_string()).unwrap().eval(context)
         };
-        use minijinja::Value;
         assert!(eval("state.entries[0].error is none").unwrap().is_true());
         assert!(eval("state.entries[0].banana is none").is_err());
         assert!(eval("state.get('banana') is none").unwrap().is_true());

@@ -129,7 +129,6 @@ impl Demo {
         let gate = Gate::new(project);
         let since = Instant::now();
         let mut said = String::from("I have started.");
-        let mut blocks = 0;
         for stop in 1..=MOST_STOPS {
             let answer = self.stop(stop > 1, &said)?;
             let (runs, _) = gate.runs();
@@ -148,13 +147,13 @@ impl Demo {
                 );
                 let time = since.elapsed().as_millis() / stop as u128;
                 print::line(&format!(
-                    "\n{stop} stops, {blocks} blocks, {time} ms for each turn with its hook process. \
-                     Without the gate the agent would have stopped at the first."
+                    "\n{stop} stops, {} blocks, {time} ms for each turn with its hook process. \
+                     Without the gate the agent would have stopped at the first.",
+                    stop - 1
                 ));
                 let done = report.condition == "done";
                 return Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE });
             };
-            blocks += 1;
             self.show(stop, &report.phase, &paint(Paint::Yellow, &verdict), Some(&reason));
             said = self.work(run, &gate.document(run)?, &reason)?;
             print::line(&paint(Paint::Dim, &format!("{:>9}the agent {said}", "")));

@@ -1,0 +1,219 @@
+//! JSON to and from text.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Number;
+
+use super::{Json, List, Object};
+
+impl Json {
+    /// Parses JSON text.
+    ///
+    /// # Errors
+    /// Where the text is not one JSON value; the error knows line and column.
+    pub fn parse(text: &[u8]) -> Result<Json, serde_json::Error> {
+        let mut keys = Keys::default();
+        // One look over the whole text is cheaper than one at each string.
+        let text = std::str::from_utf8(text).map_err(serde::de::Error::custom)?;
+        let mut source = serde_json::Deserializer::from_str(text);
+        let value = Seed(&mut keys).deserialize(&mut source)?;
+        source.end()?;
+        Ok(value)
+    }
+
+    /// Text indented as `indent` says, ending with a newline; on one line where it is `None`.
+    pub fn to_text(&self, indent: Option<&str>) -> String {
+        let mut out = Vec::new();
+        let written = match indent {
+            None => self.serialize(&mut serde_json::Serializer::new(&mut out)),
+            Some(indent) => {
+                let style = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
+                self.serialize(&mut serde_json::Serializer::with_formatter(&mut out, style))
+            }
+        };
+        debug_assert!(written.is_ok(), "a Json value always has a text");
+        out.push(b'\n');
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    /// The indentation that `text` uses, so that it can be written back in its own style.
+    pub fn indent_of(text: &str) -> Option<&str> {
+        let (_, rest) = text.split_once('\n')?;
+        let width = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+        (width > 0).then(|| &rest[..width])
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Json::Null => out.serialize_unit(),
+            Json::Bool(value) => out.serialize_bool(*value),
+            Json::Number(number) => number.serialize(out),
+            Json::String(text) => out.serialize_str(text),
+            Json::List(list) => {
+                let mut seq = out.serialize_seq(Some(list.0.len()))?;
+                for item in &list.0 {
+                    seq.serialize_element(item)?;
+                }
+                seq.end()
+            }
+            Json::Object(object) => {
+                let mut map = out.serialize_map(Some(object.len()))?;
+                for (key, value) in object.iter() {
+                    map.serialize_entry(&**key, value)?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Json, D::Error> {
+        Seed(&mut Keys::default()).deserialize(source)
+    }
+}
+
+/// Member names already seen: the thousandth entry of a list has the names of the first, and
+/// mostly in the same order, so each name remembers the one that followed it.
+#[derive(Default)]
+struct Keys {
+    all: HashSet<Arc<str>>,
+    in_order: Vec<Arc<str>>,
+    next: usize,
+    /// Members of the objects that are being read, innermost last: each object is then allocated
+    /// once, in its size.
+    open: Vec<(Arc<str>, Json)>,
+}
+
+impl Keys {
+    fn intern(&mut self, name: &str) -> Arc<str> {
+        if let Some(guess) = self.in_order.get(self.next)
+            && **guess == *name
+        {
+            self.next += 1;
+            return guess.clone();
+        }
+        if let Some(position) = self.in_order.iter().take(64).position(|key| **key == *name) {
+            self.next = position + 1;
+            return self.in_order[position].clone();
+        }
+        if let Some(key) = self.all.get(name) {
+            return key.clone();
+        }
+        let key: Arc<str> = name.into();
+        self.all.insert(key.clone());
+        self.in_order.push(key.clone());
+        self.next = self.in_order.len();
+        key
+    }
+}
+
+struct Seed<'k>(&'k mut Keys);
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Json, D::Error> {
+        source.deserialize_any(self)
+    }
+}
+
+/// Reads one member name, interned.
+struct KeySeed<'k>(&'k mut Keys);
+
+impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
+    type Value = Arc<str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Arc<str>, D::Error> {
+        source.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for KeySeed<'_> {
+    type Value = Arc<str>;
+
+    fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str("a member name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Arc<str>, E> {
+        Ok(self.0.intern(name))
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Json;
+
+    fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Json, E> {
+        Ok(Json::String(text.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut source: A) -> Result<Json, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = source.next_element_seed(Seed(self.0))? {
+            items.push(item);
+        }
+        Ok(Json::List(Arc::new(List(items))))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut source: A) -> Result<Json, A::Error> {
+        let start = self.0.open.len();
+        // The last of two equal names wins, as in every JSON reader. Names are interned, so equal
+        // names are equal pointers; a scan is enough for the objects of ordinary size.
+        let mut places: HashMap<*const u8, usize> = HashMap::new();
+        while let Some(key) = source.next_key_seed(KeySeed(self.0))? {
+            let value = source.next_value_seed(Seed(self.0))?;
+            let members = &mut self.0.open[start..];
+            let known = if members.len() < 32 {
+                members.iter().position(|(known, _)| Arc::ptr_eq(known, &key))
+            } else {
+                if places.is_empty() {
+                    places.extend(
+                        members.iter().enumerate().map(|(at, (key, _))| (key.as_ptr(), at)),
+                    );
+                }
+                places.insert(key.as_ptr(), members.len())
+            };
+            match known {
+                Some(at) => {
+                    members[at].1 = value;
+                    places.entry(key.as_ptr()).and_modify(|place| *place = at);
+                }
+                None => self.0.open.push((key, value)),
+            }
+        }
+        let members = self.0.open.split_off(start);
+        Ok(Json::Object(Arc::new(Object { members, record: None })))
+    }
+}

@@ -1,0 +1,172 @@
+//! What people and agents ask of a workflow: to start a run, to show it, to act on it, to end it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use phasegate_engine::answer::{Answer, Outcome};
+use phasegate_engine::decide::{RunFacts, phase_name, render};
+use phasegate_engine::digest::digest;
+use phasegate_engine::functions::filename;
+use phasegate_engine::json::Json;
+use phasegate_engine::step::Event;
+use phasegate_engine::workflow::{TextId, Workflow};
+
+use super::commit::{blank_line, to_bytes};
+use super::{Answered, Found, Gate, GateError};
+use crate::journal::Line;
+use crate::ledger::{Cancelled, Ledger, Owner};
+use crate::run::RunId;
+use crate::store::Key;
+use crate::world::{Told, World};
+
+impl Gate<'_> {
+    /// Puts an action to a run.
+    pub fn act(&self, found: &Found, event: &Event) -> Result<Answered, GateError> {
+        let answered = self.with_retries(found, |mut open| {
+            let step = self.decide(&mut open, event, &Told::default());
+            self.commit(open, event, step).map(Some)
+        })?;
+        answered.ok_or_else(|| GateError::Other(format!("{} is gone", found.place)))
+    }
+
+    /// Starts a run: its name and its document are texts of the workflow, or the plain beginning
+    /// where the workflow has none.
+    pub fn create(
+        &self,
+        workflow: &Workflow,
+        texts: Option<(Option<TextId>, TextId)>,
+        event: &Event,
+    ) -> Result<RunId, GateError> {
+        let world = || Arc::new(World::new(&self.project.root, Told::default()));
+        let text = |id: TextId, run: &RunFacts| {
+            let rendered = render(workflow, id, None, event, run, world());
+            rendered.map_err(|fault| GateError::Other(fault.message))
+        };
+        let wanted = match texts {
+            Some((Some(name), _)) => text(name, &RunFacts::default())?,
+            _ => match event.params.get("name").and_then(Json::as_str) {
+                Some(name) => name.to_string(),
+                None => workflow.name.clone(),
+            },
+        };
+        let (id, place) = self.free_name(workflow, wanted.trim())?;
+        let run = RunFacts { name: id.name.clone(), document: place.clone() };
+        let document = match texts {
+            Some((_, document)) => {
+                let text = text(document, &run)?;
+                Json::parse(text.as_bytes()).map_err(|error| {
+                    GateError::Other(format!("the new state document is not JSON: {error}"))
+                })?
+            }
+            None => {
+                let initial = workflow.outer().initial;
+                let phase = initial.map(|id| workflow.outer().get(id).name.to_string());
+                Json::from([(
+                    workflow.outer().field.as_str(),
+                    Json::from(phase.unwrap_or_default()),
+                )])
+            }
+        };
+        let mut checked = document.clone();
+        workflow.records.declare(&workflow.state, &mut checked, "state").map_err(|found| {
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            GateError::Other(format!("the new state document does not fit: {}", found.join("; ")))
+        })?;
+        let key = Key::Document(place);
+        let _lease = self.store.lease(&id, &key)?;
+        let bytes = document.to_text(Some("  ")).into_bytes();
+        let now = Timestamp::now();
+        let phase = phase_name(workflow, &document);
+        let answer = Answer::Allow { outcome: None, until: None, message: None };
+        let ledger = Ledger {
+            schema: 1,
+            run: id.to_string(),
+            started_at: Some(now),
+            definition: workflow.digest.clone(),
+            owner: event.session.clone().map(|session| Owner { session, seen: now }),
+            ..Ledger::default()
+        };
+        let ledger = self.write_line(
+            &id,
+            ledger,
+            Line {
+                event: event.clone(),
+                answer,
+                to: phase,
+                after: digest(&bytes),
+                ..blank_line(now)
+            },
+        )?;
+        self.store.put(&key, None, &bytes)?;
+        self.store.put(&Key::Ledger(id.clone()), None, &to_bytes(&ledger)?)?;
+        Ok(id)
+    }
+
+    fn free_name(&self, workflow: &Workflow, wanted: &str) -> Result<(RunId, String), GateError> {
+        let base = filename(wanted);
+        if base.is_empty() {
+            return Err(GateError::Other("the run needs a name".into()));
+        }
+        for number in 1.. {
+            let name = if number == 1 { base.clone() } else { format!("{base}-{number}") };
+            let place = workflow.document_of(&name);
+            let id = RunId::of_document(&workflow.name, &workflow.document, &place);
+            let id = id.ok_or_else(|| GateError::Other(format!("{name:?} cannot name a run")))?;
+            let taken = self.store.version(&Key::Document(place.clone()))?.is_some()
+                || self.store.version(&Key::Ledger(id.clone()))?.is_some();
+            if !taken {
+                return Ok((id, place));
+            }
+            if place == workflow.document {
+                let message = format!(
+                    "{place} exists: workflow {} has only one run at a time",
+                    workflow.name
+                );
+                return Err(GateError::Other(message));
+            }
+        }
+        Err(GateError::Other("no name is free".into()))
+    }
+
+    /// Renders a text about a run.
+    pub fn show(&self, found: &Found, text: TextId, event: &Event) -> Result<String, GateError> {
+        let workflow = self.workflow(&found.id.workflow)?;
+        let document = self.document(found)?;
+        let run = RunFacts { name: found.id.name.clone(), document: found.place.clone() };
+        let world = Arc::new(World::new(&self.project.root, Told::default()));
+        render(&workflow, text, Some(document), event, &run, world)
+            .map_err(|fault| GateError::Other(fault.message))
+    }
+
+    /// Ends a run for good.
+    pub fn cancel(
+        &self,
+        found: &Found,
+        event: &Event,
+        reason: Option<String>,
+    ) -> Result<(), GateError> {
+        let key = Key::Document(found.place.clone());
+        let _lease = self.store.lease(&found.id, &key)?;
+        let (mut ledger, version, notes) = self.ledger(&found.id)?;
+        if ledger.cancelled.is_some() {
+            return Ok(());
+        }
+        let now = Timestamp::now();
+        ledger.cancelled = Some(Cancelled { at: now, reason: reason.clone() });
+        let bytes = self.store.get(&key)?.map(|stored| stored.bytes).unwrap_or_default();
+        let mark = digest(&bytes);
+        let answer =
+            Answer::Allow { outcome: Some(Outcome::Aborted), until: None, message: reason };
+        let line = Line {
+            event: event.clone(),
+            answer,
+            before: mark.clone(),
+            after: mark,
+            notes,
+            ..blank_line(now)
+        };
+        let ledger = self.write_line(&found.id, ledger, line)?;
+        self.store.put(&Key::Ledger(found.id.clone()), version.as_ref(), &to_bytes(&ledger)?)?;
+        Ok(())
+    }
+}

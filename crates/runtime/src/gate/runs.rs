@@ -1,0 +1,162 @@
+//! Which runs there are, and how they stand.
+
+use phasegate_engine::answer::Outcome;
+use phasegate_engine::decide::phase_name;
+use phasegate_engine::json::Json;
+
+use super::commit::parse;
+use super::{Gate, GateError};
+use crate::ledger::Ledger;
+use crate::run::RunId;
+use crate::store::{Key, Store};
+
+/// A run that was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub id: RunId,
+    /// The place of its state document.
+    pub place: String,
+    pub ledger: Ledger,
+}
+
+impl Found {
+    /// Whether the run can still answer, as far as the ledger knows.
+    pub(super) fn is_open(&self, store: &dyn Store) -> bool {
+        if self.ledger.cancelled.is_some() {
+            return false;
+        }
+        match &self.ledger.finished {
+            None => true,
+            Some(finished) => {
+                let now = store.version(&Key::Document(self.place.clone()));
+                !matches!(now, Ok(Some(version)) if version.0 == *finished)
+            }
+        }
+    }
+}
+
+/// How a run stands.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub phase: String,
+    /// `working`, `waiting`, `stuck`, `done`, `ended`, `cancelled` or `broken`.
+    pub condition: &'static str,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+impl Gate<'_> {
+    /// All runs of the project, and what could not be looked at.
+    pub fn runs(&self) -> (Vec<Found>, Vec<String>) {
+        let mut found = Vec::new();
+        let mut faults = Vec::new();
+        for entry in &self.project.workflows {
+            if !self.project.config.enabled(&entry.name) {
+                continue;
+            }
+            if let Err(error) = &entry.head {
+                faults.push(format!("workflow {}: {error}", entry.name));
+            }
+            let Some(pattern) = entry.document(&self.project.config) else { continue };
+            match self.store.documents(&pattern) {
+                Ok(places) => found.extend(places.into_iter().filter_map(|place| {
+                    let id = RunId::of_document(&entry.name, &pattern, &place)?;
+                    let ledger = self.peek(&id);
+                    Some(Found { id, place, ledger })
+                })),
+                Err(error) => faults.push(format!("workflow {}: {error}", entry.name)),
+            }
+        }
+        (found, faults)
+    }
+
+    /// The ledger as it is, without a lock; an unreadable one reads as new.
+    fn peek(&self, id: &RunId) -> Ledger {
+        let stored = self.store.get(&Key::Ledger(id.clone())).ok().flatten();
+        stored.and_then(|stored| serde_json::from_slice(&stored.bytes).ok()).unwrap_or_default()
+    }
+
+    /// The run of that name: `triage/web`, or `web` where that is unambiguous.
+    pub fn run(&self, name: &str) -> Result<Found, GateError> {
+        let (runs, _) = self.runs();
+        let known: Vec<String> = runs.iter().map(|run| run.id.to_string()).collect();
+        let mut matching: Vec<Found> = runs
+            .into_iter()
+            .filter(|run| {
+                run.id.to_string() == name || run.id.name == name || run.id.workflow == name
+            })
+            .collect();
+        if let Some(exact) = matching.iter().position(|run| run.id.to_string() == name) {
+            return Ok(matching.swap_remove(exact));
+        }
+        match matching.len() {
+            1 => Ok(matching.remove(0)),
+            0 if known.is_empty() => {
+                Err(GateError::Other("there is no run in this project".into()))
+            }
+            0 => Err(GateError::Other(format!(
+                "there is no run {name:?}; there are: {}",
+                known.join(", ")
+            ))),
+            _ => {
+                let names: Vec<String> = matching.iter().map(|run| run.id.to_string()).collect();
+                Err(GateError::Other(format!("{name:?} could be {}", names.join(" or "))))
+            }
+        }
+    }
+
+    /// How a run stands, for people.
+    pub fn report(&self, found: &Found) -> Report {
+        let broken = |problem: String| Report {
+            phase: "?".into(),
+            condition: "broken",
+            problem: Some(problem),
+        };
+        let workflow = match self.workflow(&found.id.workflow) {
+            Ok(workflow) => workflow,
+            Err(error) => return broken(error.to_string()),
+        };
+        let document = match self.document(found) {
+            Ok(document) => document,
+            Err(error) => return broken(error.to_string()),
+        };
+        let phase = phase_name(&workflow, &document);
+        let outer = workflow.outer();
+        let Some(id) = outer.phase(&phase) else {
+            let problem = format!("{} is in an unknown phase {phase:?}", found.place);
+            return broken(problem);
+        };
+        let condition = match (&found.ledger.cancelled, outer.get(id).ends, found.ledger.outcome())
+        {
+            (Some(_), ..) => "cancelled",
+            (None, Some(Outcome::Done), _) => "done",
+            (None, Some(_), _) => "ended",
+            (None, None, Some(Outcome::Stuck)) => "stuck",
+            (None, None, Some(Outcome::Waiting)) => "waiting",
+            (None, None, Some(Outcome::Fault)) => "broken",
+            (None, None, _) => "working",
+        };
+        let problem = match (&found.ledger.last, condition) {
+            (Some(last), "broken" | "stuck") => last.answer.text().map(str::to_string),
+            _ => None,
+        };
+        Report { phase, condition, problem }
+    }
+
+    /// Whether a run can still answer.
+    pub fn is_working(&self, found: &Found) -> bool {
+        !matches!(self.report(found).condition, "cancelled" | "done" | "ended")
+    }
+
+    /// A run's state document.
+    pub fn document(&self, found: &Found) -> Result<Json, GateError> {
+        let stored = self.store.get(&Key::Document(found.place.clone()))?;
+        let stored = stored.ok_or_else(|| GateError::Other(format!("{} is gone", found.place)))?;
+        parse(&found.place, &stored.bytes)
+    }
+
+    /// A run's journal, as text.
+    pub fn journal(&self, found: &Found) -> Result<Vec<String>, GateError> {
+        Ok(self.store.lines(&found.id)?)
+    }
+}

@@ -1,0 +1,190 @@
+//! The answer to a stop.
+
+use jiff::{SignedDuration, Timestamp};
+use phasegate_engine::answer::{Answer, Outcome, Until};
+use phasegate_engine::decide::phase_name;
+use phasegate_engine::definition::Reentry;
+use phasegate_engine::step::{Event, Step, Trace};
+
+use super::commit::Open;
+use super::{Answered, Found, Gate, GateError};
+use crate::git;
+use crate::ledger::{Last, Ledger, Owner};
+use crate::world::Told;
+
+/// How long an owner may be silent before another session may take its run.
+const LEASE: SignedDuration = SignedDuration::from_mins(30);
+
+/// A stop, as a client reports it.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    pub session: Option<String>,
+    /// The stop follows a block, ours or another hook's.
+    pub after_block: bool,
+    /// The client still has background work.
+    pub background: bool,
+    pub told: Told,
+}
+
+/// All that came of a stop.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    pub answers: Vec<Answered>,
+    /// Failures of our own: they allow the stop, loudly.
+    pub faults: Vec<String>,
+}
+
+impl Verdict {
+    /// The block, if any run blocks.
+    pub fn block(&self) -> Option<&Answered> {
+        self.answers.iter().find(|answered| answered.answer.is_block())
+    }
+}
+
+impl Gate<'_> {
+    /// Answers a stop.
+    ///
+    /// A session is answered by the runs it owns. One that owns none takes the first run, by name,
+    /// that is free. A stop without a session is answered by every open run, until one blocks.
+    pub fn stop(&self, stop: &Stop) -> Verdict {
+        let (runs, faults) = self.runs();
+        let mut verdict = Verdict { answers: Vec::new(), faults };
+        let now = Timestamp::now();
+        let open: Vec<Found> = runs.into_iter().filter(|run| run.is_open(self.store)).collect();
+        let (own, free): (Vec<&Found>, Vec<&Found>) = open
+            .iter()
+            .filter(|run| standing(&run.ledger, stop, now) != Standing::Foreign)
+            .partition(|run| standing(&run.ledger, stop, now) == Standing::Own);
+        for run in own.iter().chain(&free) {
+            let is_free = free.iter().any(|free| free.id == run.id);
+            let taken = is_free && stop.session.is_some() && !verdict.answers.is_empty();
+            if taken || verdict.block().is_some() {
+                break;
+            }
+            match self.answer_stop(run, stop) {
+                Ok(answered) => verdict.answers.extend(answered),
+                Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
+            }
+        }
+        verdict
+    }
+
+    fn answer_stop(&self, found: &Found, stop: &Stop) -> Result<Option<Answered>, GateError> {
+        let event = Event::stop(stop.session.clone());
+        self.with_retries(found, |mut open| {
+            if open.ledger.cancelled.is_some() {
+                return Ok(None);
+            }
+            let now = Timestamp::now();
+            let standing = standing(&open.ledger, stop, now);
+            if standing == Standing::Foreign {
+                return Ok(None);
+            }
+            let outer = open.workflow.outer();
+            let phase = phase_name(&open.workflow, &open.document);
+            if outer.phase(&phase).is_some_and(|phase| outer.get(phase).ends.is_some()) {
+                open.ledger.finished = Some(open.stored.version.0.clone());
+                self.put_ledger(&open)?;
+                return Ok(None);
+            }
+            if let Some(session) = &stop.session {
+                if let Some(before) =
+                    open.ledger.owner.as_ref().filter(|owner| owner.session != *session)
+                {
+                    let note =
+                        format!("run {} was adopted from session {}", found.id, before.session);
+                    open.notes.push(note);
+                    open.ledger.last = None;
+                }
+                open.ledger.owner = Some(Owner { session: session.clone(), seen: now });
+            }
+            let ours = open.ledger.last.clone().filter(|last| last.answer.is_block());
+            let step = match foreign_loop(open.workflow.reentry, stop, ours.is_some()) {
+                Some(answer) => idle(&mut open, answer),
+                None => {
+                    let mut step = self.decide(&mut open, &event, &stop.told);
+                    self.reenter(&open, stop, ours.as_ref(), &mut step);
+                    step
+                }
+            };
+            self.commit(open, &event, step).map(Some)
+        })
+    }
+
+    /// Lets a stop go where insisting would only repeat itself, or where background work goes on.
+    fn reenter(&self, open: &Open, stop: &Stop, ours: Option<&Last>, step: &mut Step) {
+        if !step.answer.is_block() {
+            return;
+        }
+        if stop.background {
+            let message = format!("Run {} waits for background work.", open.found.id);
+            step.answer = Answer::waiting(Until::Background, message);
+            return;
+        }
+        let insisted = ours.filter(|last| !last.moved_on(&open.before, &step.readings));
+        if let Some(last) = insisted
+            && stop.after_block
+            && open.workflow.reentry == Reentry::Progress
+            && last.unchanged_blocks >= open.workflow.patience
+            && !git::changed_since(&self.project.root, last.at)
+        {
+            let run = &open.found.id;
+            let message = format!(
+                "Run {run} is stuck in phase {}: the agent stopped again and nothing has changed \
+                 since it was told to go on. Say something to the agent to go on, `phasegate why {run}` \
+                 to see what is missing, or `phasegate cancel {run}` to end the run.",
+                step.to
+            );
+            step.answer = Answer::allow_saying(Outcome::Stuck, message);
+        }
+    }
+}
+
+/// What a run is to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Own,
+    Free,
+    Foreign,
+}
+
+fn standing(ledger: &Ledger, stop: &Stop, now: Timestamp) -> Standing {
+    match (&ledger.owner, &stop.session) {
+        (None, _) | (_, None) => Standing::Free,
+        (Some(owner), Some(session)) if owner.session == *session => Standing::Own,
+        (Some(owner), Some(_)) if now.duration_since(owner.seen) > LEASE => Standing::Free,
+        _ => Standing::Foreign,
+    }
+}
+
+/// The answer to a stop that another hook's block caused.
+fn foreign_loop(reentry: Reentry, stop: &Stop, ours: bool) -> Option<Answer> {
+    let let_go = stop.after_block
+        && match reentry {
+            Reentry::Always => false,
+            Reentry::Never => true,
+            Reentry::Progress => !ours,
+        };
+    // Said in the journal only: the user did not ask about another hook's loop.
+    let answer = Answer::Allow {
+        outcome: Some(Outcome::Waiting),
+        until: Some(Until::External),
+        message: None,
+    };
+    let_go.then_some(answer)
+}
+
+/// A step that answers and does nothing else.
+fn idle(open: &mut Open, answer: Answer) -> Step {
+    let phase = phase_name(&open.workflow, &open.document);
+    Step {
+        answer,
+        document: std::mem::take(&mut open.document),
+        changed: false,
+        from: phase.clone(),
+        to: phase,
+        moves: Vec::new(),
+        trace: Trace::default(),
+        readings: Vec::new(),
+    }
+}
