@@ -430,7 +430,14 @@ impl Resolver<'_> {
 /// Where the text of a TOML string stands in the file, without quotes; the whole string where it
 /// has escapes.
 fn inside(source: &Source, span: Range<usize>, text: &str) -> Range<usize> {
-    match source.text.get(span.clone()).and_then(|raw| raw.find(text)) {
+    let raw = source.text.get(span.clone()).unwrap_or_default();
+    // Nearly always the text starts right after one quote.
+    let at = if raw.get(1..).is_some_and(|rest| rest.starts_with(text)) {
+        Some(1)
+    } else {
+        raw.find(text)
+    };
+    match at {
         Some(at) => span.start + at..span.start + at + text.len(),
         None => span,
     }

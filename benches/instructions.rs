@@ -1,0 +1,111 @@
+//! How many instructions a hook takes, from its start to its end, against a budget. Counted by
+//! callgrind, so that the numbers do not depend on what else the machine does.
+#![expect(clippy::print_stdout, reason = "a benchmark reports")]
+
+mod project;
+
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use project::{payload, project, state};
+use serde_json::json;
+
+/// A situation and the most instructions it may take.
+struct Budget {
+    name: &'static str,
+    most: u64,
+    made: fn(&Path) -> std::io::Result<()>,
+}
+
+const BUDGETS: [Budget; 4] = [
+    Budget { name: "no run", most: 1_500_000, made: |folder| project(folder, None).map(drop) },
+    Budget {
+        name: "triage, 100 entries: block and commit",
+        most: 5_000_000,
+        made: |folder| project(folder, Some(&state(100))).map(drop),
+    },
+    Budget {
+        name: "triage, 100 entries: move on, write the document, commit",
+        most: 6_000_000,
+        made: |folder| {
+            let mut state = state(100);
+            for entry in state["entries"].as_array_mut().into_iter().flatten() {
+                entry["status"] = json!("completed");
+            }
+            project(folder, Some(&state)).map(drop)
+        },
+    },
+    Budget {
+        name: "triage, 100 entries: absorb a batch of five results, commit",
+        most: 8_000_000,
+        made: |folder| {
+            let root = project(folder, Some(&state(100)))?;
+            let results = root.join(".phasegate/triage/results");
+            std::fs::create_dir_all(&results)?;
+            for entry in [1, 3, 5, 7, 9] {
+                let result = json!({ "is_true_positive": false, "group_id": "g" });
+                std::fs::write(results.join(format!("{entry}.json")), result.to_string())?;
+            }
+            Ok(())
+        },
+    },
+];
+
+fn main() -> ExitCode {
+    let valgrind = Command::new("valgrind").arg("--version").output();
+    if !valgrind.is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: valgrind is not installed, so no instruction was counted");
+        let required = std::env::var_os("CI").is_some();
+        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    let mut failed = 0;
+    for budget in &BUDGETS {
+        match measure(budget) {
+            Ok(count) => {
+                let over = count > budget.most;
+                failed += usize::from(over);
+                let verdict = if over { "OVER BUDGET" } else { "ok" };
+                let (count, most) = (millions(count), millions(budget.most));
+                println!("{count:>6} M of {most:>5} M  {verdict:<11}  {}", budget.name);
+            }
+            Err(error) => {
+                failed += 1;
+                println!("failed: {}: {error}", budget.name);
+            }
+        }
+    }
+    println!("{} passed, {failed} failed", BUDGETS.len() - failed);
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn millions(count: u64) -> String {
+    format!("{}.{:02}", count / 1_000_000, count % 1_000_000 / 10_000)
+}
+
+fn measure(budget: &Budget) -> Result<u64, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    (budget.made)(folder.path())?;
+    let mut child = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .args([env!("CARGO_BIN_EXE_phasegate"), "hook", "stop"])
+        .current_dir(folder.path())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    child.stdin.take().ok_or("no stdin")?.write_all(payload(folder.path()).as_bytes())?;
+    let output = child.wait_with_output()?;
+    let stdout = String::from_utf8(output.stdout)?;
+    let blocks = stdout.contains("\"decision\":\"block\"");
+    if blocks != folder.path().join(".phasegate/triage/bench_triage.json").exists() {
+        return Err(format!("the hook answered {stdout}").into());
+    }
+    let report = String::from_utf8(output.stderr)?;
+    let line = report.lines().find_map(|line| line.split_once("Collected :"));
+    Ok(line.ok_or("callgrind counted nothing")?.1.trim().parse()?)
+}

@@ -1,0 +1,29 @@
+# The commands of everyday work.
+
+# Everything that CI checks.
+ci:
+    .ci/run
+
+test *ARGS:
+    cargo test {{ARGS}}
+
+lint:
+    cargo fmt --all --check && cargo clippy --all-targets -- -D warnings
+
+demo:
+    cargo run --release -- demo
+
+# Instructions of a hook, against their budgets.
+budgets:
+    cargo bench --bench instructions
+
+# Times of a hook beside a shell script and a Node script, in one run.
+perf:
+    cargo bench --bench ratios
+
+# The JSON schema of definitions, after a change of their types.
+schema:
+    cargo run -q -- schema > workflows/workflow.schema.json
+
+deny:
+    cargo deny check licenses bans sources
