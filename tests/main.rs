@@ -12,6 +12,7 @@ mod definitions;
 mod foreign_json;
 mod hook_contract;
 mod own_gate;
+mod properties;
 mod reentry;
 mod sessions;
 mod triage_run;

@@ -34,7 +34,7 @@ impl Source {
                 .map(|(at, _)| at)
                 .collect()
         });
-        let offset = offset.min(self.text.len());
+        let offset = self.text.floor_char_boundary(offset);
         let line = newlines.partition_point(|newline| *newline < offset);
         let start = if line == 0 { 0 } else { newlines[line - 1] + 1 };
         (line + 1, self.text[start..offset].chars().count() + 1)
@@ -70,11 +70,9 @@ impl Diagnostic {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let end = self.source.text.len();
-        let span = self.span.start.min(end)..self.span.end.min(end);
         let snippet = Snippet::source(&*self.source.text)
             .path(&*self.source.name)
-            .annotation(AnnotationKind::Primary.span(span));
+            .annotation(AnnotationKind::Primary.span(self.span.clone()));
         let group = level.primary_title(&self.message).id(self.code).element(snippet);
         let hint = self.hint.as_deref();
         let report: Vec<Group> = match hint {
@@ -144,6 +142,10 @@ impl Diagnostics {
         span: Range<usize>,
         message: String,
     ) -> &mut Diagnostic {
+        let text = &source.text;
+        // Other people's parsers count bytes, and may stop in the middle of a character.
+        let start = text.floor_char_boundary(span.start);
+        let span = start..text.ceil_char_boundary(span.end.max(start)).max(start);
         let found =
             Diagnostic { severity, code, message, source: source.clone(), span, hint: None };
         self.0.push(found);
