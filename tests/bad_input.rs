@@ -97,8 +97,53 @@ fn an_unreadable_state_document() {
     let scene = Scene::with_triage(1);
     std::fs::remove_file(scene.path(STATE)).unwrap();
     std::os::unix::fs::symlink("/etc/hostname", scene.path(STATE)).unwrap();
-    // A link out of the project is not followed, so there is no run at all.
+    scene.stop().allows_saying("web_triage.json leads out of the project through a link");
+}
+
+#[test]
+fn a_state_document_that_is_gone_ends_nothing_silently() {
+    let scene = Scene::with_triage(1);
+    scene.stop().blocks("1 of 1");
+    std::fs::remove_file(scene.path(STATE)).unwrap();
+    let said = scene.stop();
+    said.allows_saying("web_triage.json of run triage/web is gone");
+    said.allows_saying("phasegate cancel triage/web");
+    assert!(scene.ok(&["status"]).contains("broken"));
+    assert!(scene.ok(&["log", "triage/web"]).contains("BLOCK"));
+    scene.ok(&["cancel", "triage/web"]);
     scene.stop().allows();
+}
+
+#[test]
+fn a_state_that_is_a_search_of_everything_is_bounded() {
+    let scene = Scene::new();
+    for folder in 0..300 {
+        scene.file(&format!("d{}/e{}/f{folder}/x", folder % 7, folder % 11), "");
+    }
+    let groups = r#"{"g": {"group_id": "g", "sub_phase": "planning"}}"#;
+    let dir = ["**"; 20].join("/");
+    scene.file(STATE, format!(r#"{{"phase":"fix-planning","entries":[],"fix_planning":{{"fix_plans_dir":"{dir}","groups":{groups}}}}}"#));
+    scene.stop().blocks("0/5 plans");
+}
+
+#[test]
+fn our_own_files_are_not_written_through_links_out_of_the_project() {
+    let scene = Scene::with_triage(1);
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(outside.path(), "precious, without a newline").unwrap();
+    for name in ["journal.jsonl", "ledger.json", "lock"] {
+        let link = scene.path(&format!(".phasegate/runs/triage/web/{name}"));
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(outside.path(), &link).unwrap();
+        scene.stop().allows_saying("leads out of the project through a link");
+        std::fs::remove_file(link).unwrap();
+    }
+    std::fs::remove_file(scene.path(".phasegate/faults.jsonl")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), scene.path(".phasegate/faults.jsonl")).unwrap();
+    scene.file(STATE, "{");
+    scene.stop().allows_saying("not valid JSON");
+    assert_eq!(std::fs::read_to_string(outside.path()).unwrap(), "precious, without a newline");
 }
 
 #[test]
@@ -187,4 +232,26 @@ fn a_corrupt_ledger_is_set_aside_and_said() {
     assert!(said.json["systemMessage"].as_str().unwrap().contains("ledger.json.corrupt-1"));
     assert_eq!(scene.read(".phasegate/runs/triage/web/ledger.json.corrupt-1"), "{ broken");
     scene.ok(&["log", "--verify"]);
+}
+
+#[test]
+fn a_cancelled_run_stays_cancelled_without_its_ledger() {
+    let scene = Scene::with_triage(1);
+    scene.stop().blocks("1 of 1");
+    scene.ok(&["cancel"]);
+    scene.file(".phasegate/runs/triage/web/ledger.json", "{ broken");
+    scene.stop().allows();
+    scene.stop().allows();
+}
+
+#[test]
+fn a_journal_that_cannot_be_continued_is_set_aside() {
+    let scene = Scene::with_triage(1);
+    scene.stop().blocks("1 of 1");
+    scene.file(".phasegate/runs/triage/web/journal.jsonl", "rubbish\n");
+    scene.stop().blocks("1 of 1");
+    assert_eq!(scene.read(".phasegate/runs/triage/web/journal.jsonl.corrupt-1"), "rubbish\n");
+    assert!(
+        scene.journal("triage/web")[0]["notes"].to_string().contains("journal.jsonl.corrupt-1")
+    );
 }

@@ -41,3 +41,13 @@ fn the_schema_in_the_repository_is_the_generated_one() {
     let committed = std::fs::read_to_string(path).unwrap();
     assert!(committed == generated, "run `just schema` and commit the result");
 }
+
+#[test]
+fn the_documentation_has_every_function_and_filter() {
+    use phasegate_engine::functions::{FILTERS, FUNCTIONS};
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/workflows.md");
+    let docs = std::fs::read_to_string(path).unwrap();
+    for (name, text) in FUNCTIONS.iter().chain(FILTERS) {
+        assert!(docs.contains(text), "docs/workflows.md does not say of {name}: {text}");
+    }
+}

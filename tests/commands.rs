@@ -80,7 +80,7 @@ fn mistakes_get_one_clear_sentence() {
         (vec!["draw", "banana"], "\"banana\" is neither a file nor a workflow"),
         (vec!["eject", "banana"], "there is no built-in workflow \"banana\""),
         (vec!["demo", "banana"], "there is no workflow \"banana\""),
-        (vec!["-C", "/no/such", "list"], "/no/such is no folder"),
+        (vec!["-C", "/no/such", "list"], "cannot work in /no/such"),
     ] {
         let ran = scene.run(&args);
         assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
@@ -98,6 +98,55 @@ fn several_runs_must_be_told_apart() {
     assert!(ran.stderr.contains("which run? There are: triage/api, triage/web"), "{ran:?}");
     scene.ok(&["cancel", "web"]);
     scene.ok(&["cancel", "triage/api"]);
+}
+
+#[test]
+fn a_command_works_in_the_folder_of_its_flag() {
+    let scene = Scene::new();
+    scene.file("below/f.json", "\u{feff}[{\"name\":\"a\"}]");
+    for flag in ["-C", "-C="] {
+        let folder = scene.path("below").display().to_string();
+        let mut args = if flag == "-C" {
+            vec!["-C".to_string(), folder]
+        } else {
+            vec![format!("-C={folder}")]
+        };
+        args.extend(["triage", "start", "--from", "f.json"].map(String::from));
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        assert!(scene.ok(&args).contains("has started"));
+    }
+}
+
+#[test]
+fn a_run_of_another_workflow_is_not_taken_for_ones_own() {
+    let scene = Scene::with_triage(1);
+    let gate = "name = \"w\"\nabout = \"a\"\ninitial = \"a\"\n[phase.a]\nrules = [{ on = \"stop\", block = \"x\" }]\n";
+    scene.file(".phasegate/workflows/w.toml", gate);
+    scene.ok(&["w", "start", "--name", "r"]);
+    assert!(scene.ok(&["triage", "report"]).contains("# Triage web"));
+    let ran = scene.run(&["triage", "report", "w/r"]);
+    assert!(ran.stderr.contains("run w/r is not one of triage"), "{ran:?}");
+}
+
+#[test]
+fn ended_runs_are_told_apart_by_the_last_one() {
+    let scene = Scene::with_triage(1);
+    scene.file(".phasegate/triage/api_triage.json", r#"{"phase":"triage","entries":[]}"#);
+    scene.ok(&["cancel", "triage/api"]);
+    scene.stop().blocks("1 of 1");
+    scene.ok(&["cancel"]);
+    assert!(scene.ok(&["why"]).contains("triage/web: last event cancel"));
+    assert!(scene.ok(&["cancel", "web"]).contains("is cancelled already"));
+}
+
+#[test]
+fn why_a_run_is_stuck_shows_what_it_was_told() {
+    let scene = Scene::with_triage(1);
+    scene.stop();
+    scene.stop_again();
+    let shown = scene.ok(&["why"]);
+    assert!(shown.contains("What the agent was told, and did not do"), "{shown}");
+    assert!(shown.contains("**triage-investigator**"), "{shown}");
 }
 
 #[test]

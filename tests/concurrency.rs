@@ -1,5 +1,7 @@
 //! Many hooks at once on one run.
 
+use serde_json::json;
+
 use crate::scene::{STATE, Scene, finish};
 
 #[test]
@@ -27,13 +29,16 @@ fn twenty_concurrent_hooks_are_twenty_decisions() {
 
 #[test]
 fn an_edit_between_reading_and_writing_is_not_overwritten() {
-    // An agent edits the document all the time while hooks absorb results.
+    // An agent adds to the document all the time, by a rename, while hooks absorb results into it.
     let scene = Scene::with_triage(30);
+    let rounds = 200;
     std::thread::scope(|scope| {
         let editor = scope.spawn(|| {
-            for round in 0..200 {
+            for round in 0..rounds {
                 let mut state = scene.json(STATE);
-                state["agent_was_here"] = round.into();
+                let notes =
+                    state.as_object_mut().unwrap().entry("notes").or_insert_with(|| json!({}));
+                notes[format!("n{round}")] = json!(round);
                 let temporary = scene.path("edit.json");
                 std::fs::write(&temporary, state.to_string()).unwrap();
                 std::fs::rename(temporary, scene.path(STATE)).unwrap();
@@ -42,13 +47,38 @@ fn an_edit_between_reading_and_writing_is_not_overwritten() {
         });
         for entry in 0..30 {
             scene.result(entry, true, "g");
-            let said = scene.stop();
-            assert_eq!(said.code, Some(0));
+            assert_eq!(scene.stop().code, Some(0));
         }
         editor.join().unwrap();
     });
+    // Our own writes never took a note away: each edit of the agent reads the one before.
     let state = scene.json(STATE);
+    assert_eq!(state["notes"].as_object().unwrap().len(), rounds);
     assert_eq!(state["entries"].as_array().unwrap().len(), 30);
-    assert!(state["agent_was_here"].is_number());
     scene.ok(&["log", "--verify"]);
+}
+
+#[test]
+fn runs_that_start_at_once_are_runs_of_their_own() {
+    let scene = Scene::new();
+    scene.file("f.json", r#"[{"name":"a"}]"#);
+    let children: Vec<_> = (0..12)
+        .map(|_| {
+            let mut command = scene.command();
+            command.args(["triage", "start", "--from", "f.json", "--name", "r"]);
+            scene.spawn(command, b"")
+        })
+        .collect();
+    for child in children {
+        let ran = finish(child);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+    let mut folders = std::collections::BTreeSet::new();
+    for number in 1..=12 {
+        let name = if number == 1 { "r".to_string() } else { format!("r-{number}") };
+        let state = scene.json(&format!(".phasegate/triage/{name}_triage.json"));
+        folders.insert(state["results_dir"].to_string());
+        scene.ok(&["log", "--verify", &format!("triage/{name}")]);
+    }
+    assert_eq!(folders.len(), 12, "two runs share their results");
 }

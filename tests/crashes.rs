@@ -112,10 +112,34 @@ fn tampering_with_the_journal_is_found() {
         text.replacen("\"decision\":\"block\"", "\"decision\":\"blocK\"", 1),
         format!("{}\n{}\n", lines[0], lines[2]),
         format!("{}\n{}\n{}\n", lines[1], lines[0], lines[2]),
+        format!("{}\n{}\n", lines[0], lines[1]),
+        String::new(),
     ] {
         scene.file(path, broken);
         let ran = scene.run(&["log", "--verify"]);
         assert_eq!(ran.code, Some(1));
         assert!(ran.stderr.contains("line "), "{ran:?}");
     }
+}
+
+#[test]
+fn a_journal_of_long_lines_goes_on() {
+    let scene = Scene::new();
+    let findings: Vec<serde_json::Value> = (0..6_000)
+        .map(|index| serde_json::json!({ "name": format!("finding {index} {}", "x".repeat(300)) }))
+        .collect();
+    scene.file("f.json", serde_json::Value::from(findings).to_string());
+    scene.ok(&["triage", "start", "--from", "f.json"]);
+    for entry in 0..3_000 {
+        scene.file(
+            &format!(".phasegate/triage/results/{entry}.json"),
+            r#"{"is_true_positive":true,"group_id":"g"}"#,
+        );
+    }
+    scene.stop().blocks("3000 of 6000");
+    scene.stop().blocks("3000 of 6000");
+    assert!(scene.ok(&["log", "--verify"]).contains("3 lines"));
+    let longest =
+        scene.read(".phasegate/runs/triage/f/journal.jsonl").lines().map(str::len).max().unwrap();
+    assert!(longest < 100_000, "{longest}");
 }

@@ -105,3 +105,78 @@ final = true
     );
     assert!(shown.contains("0 errors, 0 warnings"), "{shown}");
 }
+
+/// Definitions that would otherwise be found out only while they decide.
+#[test]
+fn machines_names_and_paths_that_lead_nowhere_are_refused() {
+    let head = "name = \"w\"\nabout = \"a\"\ninitial = \"a\"\n";
+    let plain = "[phase.a]\nrules = [{ on = \"stop\", block = \"x\" }]\n";
+    for (definition, expected) in [
+        (
+            "[machine.p]\neach = \"q.items\"\n[machine.p.phase.o]\n[machine.q]\neach = \"p.items\"\n[machine.q.phase.o]\n",
+            "runs on elements of its own elements",
+        ),
+        (
+            "[machine.p]\neach = \"state.items\"\n[machine.p.phase.o]\nrules = [{ on = \"stop\", ask = \"p\" }]\n",
+            "so it cannot be asked here",
+        ),
+        ("[machine.p]\neach = \"state.items\"\n", "`p` has no phase"),
+        ("[let]\nx = \"y\"\ny = \"x\"\n", "is derived from itself"),
+        (
+            "[state]\nphase = \"string\"\nitems = \"any\"\n[machine.p]\neach = \"state.itmes\"\n[machine.p.phase.o]\n",
+            "did you mean `items`?",
+        ),
+        ("[state]\nphse = \"string\"\n", "`state` has no field `phase`"),
+        (
+            "[state]\nphase = \"string\"\n[any]\nalways = [{ when = \"false\", set = { \"state.pahse\" = 1 } }]\n",
+            "`state` has no field `pahse`",
+        ),
+        (
+            "[state]\nphase = { type = \"integer\", default = \"a\" }\n",
+            "the default of `phase` is \"a\"",
+        ),
+        ("[const]\nstate = 3\n", "`state` is given already"),
+        ("[const]\nA = 1\n[let]\nA = \"1\"\n", "`A` is a constant already"),
+        ("[let]\nx = \"json('a', 'nobody')\"\n", "there is no record `nobody`"),
+        ("[let]\nx = \"[] | selectattr('a', 'fasle')\"\n", "did you mean `false`?"),
+        ("[action.help]\nabout = \"x\"\n", "cannot name an action"),
+        (
+            "[action.go]\nabout = \"x\"\nparam.json = { type = \"string\" }\n",
+            "cannot name a parameter",
+        ),
+        (
+            "[action.go]\nabout = \"x\"\n[any]\nrules = [{ on = \"go\", block = \"x\" }]\n",
+            "an action cannot be blocked",
+        ),
+        ("[any]\nrules = [{ on = \"stop\", deny = \"x\" }]\n", "a stop cannot be denied"),
+        ("[phases.b]\n", "did you mean `phase`?"),
+        (
+            "[any]\nrules = [{ on = \"stop\", block = \"{{ z }}{% for z in [] %}{{ z }}{% endfor %}{% filter bananna %}{% endfilter %}\" }]\n",
+            "there is no name `z`",
+        ),
+        (
+            "[phase.b]\nfinal = true\nrules = [{ on = \"stop\", block = \"x\" }]\n",
+            "answers no stop",
+        ),
+    ] {
+        let shown = linted(&format!("{head}{definition}{plain}"));
+        assert!(shown.contains(expected), "{expected:?} is not in\n{shown}");
+    }
+}
+
+#[test]
+fn a_workflow_cannot_be_called_like_a_command() {
+    let scene = Scene::new();
+    let text = "name = \"status\"\nabout = \"a\"\ninitial = \"a\"\n[phase.a]\nfinal = true\n";
+    scene.file(".phasegate/workflows/status.toml", text);
+    let ran = scene.run(&["lint", "status"]);
+    assert!(ran.stdout.contains("is a command of phasegate"), "{ran:?}");
+    assert!(scene.ok(&["status"]).contains("There is no run"));
+}
+
+#[test]
+fn constants_in_the_configuration_have_the_right_type() {
+    let scene = Scene::with_triage(1);
+    scene.file(".phasegate/config.toml", "[workflow.triage.const]\nREQUIRED_PLANS = \"5\"\n");
+    scene.stop().allows_saying("sets `REQUIRED_PLANS` to \"5\", but it is an integer");
+}

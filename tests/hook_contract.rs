@@ -123,6 +123,7 @@ fn an_unknown_event_or_client_is_allowed_and_named() {
         (vec!["hook"], "there is no hook event"),
         (vec!["hook", "stop", "--client", "emacs"], "emacs"),
         (vec!["hook", "stop", "--clients=claude"], "--clients=claude"),
+        (vec!["-C", "/no/such", "hook", "stop"], "/no/such"),
     ] {
         let mut command = scene.command();
         command.args(&args);
@@ -131,6 +132,32 @@ fn an_unknown_event_or_client_is_allowed_and_named() {
         let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
         assert!(json["systemMessage"].as_str().unwrap().contains(text), "{ran:?}");
     }
+}
+
+#[test]
+fn a_payload_of_another_event_is_not_answered_as_a_stop() {
+    let scene = Scene::with_triage(1);
+    let mut payload = scene.payload();
+    payload["hook_event_name"] = json!("SubagentStop");
+    scene.hook(&payload).allows_saying("of the event SubagentStop");
+}
+
+#[test]
+fn the_hook_has_help_for_people() {
+    let scene = Scene::new();
+    assert!(scene.ok(&["hook", "--help"]).contains("Usage: phasegate hook stop"));
+}
+
+#[test]
+fn the_project_is_found_through_a_link() {
+    let scene = Scene::with_triage(1);
+    std::fs::create_dir(scene.path("inner")).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link");
+    std::os::unix::fs::symlink(scene.path("inner"), &link).unwrap();
+    let mut payload = scene.payload();
+    payload["cwd"] = json!(link);
+    scene.hook(&payload).blocks("1 of 1 entries");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod crashes;
 mod definitions;
 mod foreign_json;
 mod hook_contract;
+mod machines;
 mod own_gate;
 mod properties;
 mod reentry;

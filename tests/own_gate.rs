@@ -149,14 +149,117 @@ fn the_last_message_comes_from_the_payload_first_and_from_the_transcript_second(
 fn evidence_never_leads_out_of_the_project() {
     let scene = Scene::new();
     std::os::unix::fs::symlink("/etc", scene.path("link")).unwrap();
-    for (path, text) in [
-        ("/etc/hostname", "is not relative to the project"),
-        ("../x", "leaves the project"),
-        ("link/hostname", "leads out of the project through a link"),
-    ] {
+    for (path, text) in
+        [("/etc/hostname", "is not relative to the project"), ("../x", "leaves the project")]
+    {
         let gate = NOTES.replace("not exists('NOTES.md')", &format!("exists('{path}')"));
         scene.file(".phasegate/workflows/notes.toml", gate);
         scene.file(".phasegate/notes/notes.json", r#"{"phase":"working"}"#);
         scene.stop().allows_saying(text);
     }
+}
+
+#[test]
+fn what_cannot_be_read_satisfies_no_guard() {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/notes.toml", NOTES);
+    scene.ok(&["notes", "start"]);
+    std::fs::create_dir(scene.path("NOTES.md")).unwrap();
+    scene.stop().blocks("Write NOTES.md");
+    std::fs::remove_dir(scene.path("NOTES.md")).unwrap();
+    std::os::unix::fs::symlink("/etc/services", scene.path("NOTES.md")).unwrap();
+    scene.stop().blocks("Write NOTES.md");
+    std::fs::remove_file(scene.path("NOTES.md")).unwrap();
+    scene.file("NOTES.md", b"\xff\xfe long enough, but this is no text at all");
+    scene.stop().blocks("only 0 characters");
+}
+
+#[test]
+fn secrets_that_a_guard_looks_at_are_not_written_down() {
+    let scene = Scene::new();
+    let gate = NOTES.replace("not exists('NOTES.md')", "env('TOKEN') is not none");
+    scene.file(".phasegate/workflows/notes.toml", gate);
+    scene.ok(&["notes", "start"]);
+    scene
+        .hook_raw(scene.payload().to_string().as_bytes(), &[("TOKEN", "s3cr3t")])
+        .blocks("NOTES.md");
+    for (path, content) in scene.snapshot() {
+        assert!(!String::from_utf8_lossy(&content).contains("s3cr3t"), "{}", path.display());
+    }
+}
+
+#[test]
+fn facts_see_what_their_own_machine_sees_and_fail_only_where_they_are_used() {
+    let scene = Scene::new();
+    scene.file(
+        ".phasegate/workflows/w.toml",
+        r#"
+name = "w"
+about = "a"
+initial = "a"
+
+[const]
+limit = 5
+
+[let]
+label = "'limit ' ~ limit"
+steps = "state.plan.steps"
+todo = "0 if state.get('plan') is none else steps"
+
+[phase.a]
+rules = [
+  { on = "stop", ask = "item" },
+  { on = "stop", block = "{{ label }}, {{ todo }} to do" },
+]
+
+[machine.item]
+each = "state.items"
+initial = "a"
+[machine.item.let]
+own = "label ~ ' of ' ~ item.n"
+[machine.item.phase.a]
+rules = [{ on = "stop", when = "own == 'never'", block = "{{ own }}" }]
+"#,
+    );
+    scene.file(".phasegate/w/one.json", r#"{"phase":"a","items":[{"n":1}]}"#);
+    scene.stop().blocks("limit 5, 0 to do");
+}
+
+#[test]
+fn workflows_that_cannot_be_started_say_so() {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/notes.toml", NOTES);
+    scene.file(".phasegate/config.toml", "[workflow.notes]\nenabled = false\n");
+    assert!(scene.run(&["notes", "start"]).stderr.contains("is disabled in the configuration"));
+    scene.file(".phasegate/config.toml", "[workflow.notes]\ndocument = \"state.json\"\n");
+    scene.ok(&["notes", "start"]);
+    assert!(scene.run(&["notes", "start"]).stderr.contains("state.json exists"));
+    scene.ok(&["cancel"]);
+    std::fs::remove_file(scene.path("state.json")).unwrap();
+    scene.ok(&["notes", "start"]);
+    scene.stop().blocks("Write NOTES.md");
+    scene.ok(&["log", "--verify"]);
+}
+
+#[test]
+fn names_of_runs_are_plain() {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/notes.toml", NOTES);
+    let said = scene.ok(&["notes", "start", "--name", "Ünï code/../x y"]);
+    assert!(said.contains("Run notes/Ünï-code-..-x-y has started"), "{said}");
+    scene.stop().blocks("phasegate cancel notes/Ünï-code-..-x-y");
+    assert!(scene.run(&["notes", "start", "--name", "../.."]).stderr.contains("needs a name"));
+}
+
+#[test]
+fn a_demo_of_ones_own_is_played() {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/notes.toml", NOTES);
+    scene.file(
+        ".phasegate/workflows/notes/demo/script.toml",
+        "start = [\"start\"]\n[[turn]]\non = \"NOTES.md\"\ndoes = \"write.json\"\n",
+    );
+    let work = r#"{"says": "wrote notes", "files": {"NOTES.md": "long enough to be taken for notes"}, "set": {}}"#;
+    scene.file(".phasegate/workflows/notes/demo/write.json", work);
+    assert!(scene.ok(&["demo", "notes"]).contains("2 stops, 1 blocks"));
 }

@@ -85,6 +85,14 @@ fn a_change_of_the_git_tree_is_moving_on() {
     scene.file("src.txt", "two");
     scene.stop_again().blocks("1 of 1");
     scene.stop_again().allows_saying("stuck");
+    scene.stop().blocks("1 of 1");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    std::fs::remove_file(scene.path("src.txt")).unwrap();
+    scene.stop_again().blocks("1 of 1");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    git(&["commit", "-qam", "two"]);
+    scene.stop_again().blocks("1 of 1");
+    scene.stop_again().allows_saying("stuck");
 }
 
 /// A gate that counts how often it insists.
@@ -129,4 +137,71 @@ fn a_workflow_says_the_exit_code_of_its_blocks() {
     assert_eq!(said.json, json!({ "decision": "block", "reason": "make ok" }));
     scene.file("ok", "");
     assert_eq!(scene.stop_again().code, Some(0));
+}
+
+const WITH_ACTION: &str = r#"
+[action.note]
+about = "Say something."
+[action.nope]
+about = "Is always refused."
+[phase.a]
+rules = [
+  { on = "note", set = { "state.n" = "(state.get('n') or 0) + 1" } },
+  { on = "nope", deny = "no" },
+  { on = "stop", when = "not exists('ok')", block = "make ok" },
+  { on = "stop", goto = "b", allow = "done" },
+]
+[phase.b]
+final = true
+"#;
+
+#[test]
+fn an_action_between_two_stops_does_not_open_the_gate() {
+    let scene = Scene::new();
+    let head = "name = \"w\"\nabout = \"a\"\ninitial = \"a\"\n";
+    scene.file(".phasegate/workflows/w.toml", format!("{head}{WITH_ACTION}"));
+    scene.ok(&["w", "start"]);
+    scene.stop().blocks("make ok");
+    scene.ok(&["w", "note"]);
+    scene.stop_again().blocks("make ok");
+    assert_eq!(scene.run(&["w", "nope"]).code, Some(1));
+    scene.stop_again().allows_saying("stuck");
+    scene.stop().blocks("make ok");
+    scene.run(&["w", "nope"]);
+    scene.file("ok", "");
+    scene.stop_again().allows();
+    assert_eq!(scene.json(".phasegate/w/w.json")["phase"], "b");
+}
+
+#[test]
+fn background_work_between_two_stops_does_not_open_the_gate() {
+    let scene = Scene::with_triage(2);
+    scene.stop().blocks("2 of 2");
+    let mut payload = scene.payload();
+    payload["stop_hook_active"] = json!(true);
+    payload["background_tasks"] = json!([{ "status": "running" }]);
+    scene.hook(&payload).allows_saying("background work");
+    scene.result(0, true, "g");
+    scene.stop_again().blocks("1 of 2");
+}
+
+#[test]
+fn a_client_that_does_not_say_whether_a_stop_follows_a_block_is_not_kept_for_ever() {
+    let scene = Scene::with_triage(2);
+    let mut payload = scene.payload();
+    payload.as_object_mut().unwrap().remove("stop_hook_active");
+    scene.hook(&payload).blocks("2 of 2");
+    scene.result(0, true, "g");
+    scene.hook(&payload).blocks("1 of 2");
+    scene.hook(&payload).allows_saying("stuck");
+}
+
+#[test]
+fn a_stop_of_another_hook_says_nothing_about_the_run() {
+    let scene = Scene::with_triage(1);
+    scene.stop().blocks("1 of 1");
+    scene.stop_again().allows_saying("stuck");
+    scene.stop_again().allows();
+    assert!(scene.ok(&["status"]).contains("stuck"));
+    assert!(scene.ok(&["why"]).contains("another hook's block caused this stop"));
 }

@@ -15,6 +15,16 @@ fn the_demo_plays_a_whole_run() {
 }
 
 #[test]
+fn the_demo_plays_inside_of_a_session_too() {
+    let scene = Scene::bare();
+    let mut command = scene.command();
+    command.arg("demo").env("CLAUDE_CODE_SESSION_ID", "abc").env("CLAUDECODE", "1");
+    let ran = crate::scene::finish(scene.spawn(command, b""));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("18 stops, 17 blocks"), "{ran:?}");
+}
+
+#[test]
 fn findings_become_a_state_document() {
     let scene = Scene::new();
     let findings = json!({ "findings": [
@@ -46,8 +56,8 @@ fn two_runs_in_one_folder_do_not_absorb_each_others_results() {
     assert!(scene.exists(".phasegate/triage/two-2_triage.json"));
     scene.result(0, true, "g");
     scene.stop_of("1", false).blocks("**triage-aggregator**");
-    scene.stop_of("2", false).blocks(".phasegate/triage/results/two-2/<entry_index>.json");
-    scene.stop_of("3", false).blocks(".phasegate/triage/results/two/<entry_index>.json");
+    scene.stop_of("2", false).blocks(".phasegate/triage/results/two/<entry_index>.json");
+    scene.stop_of("3", false).blocks(".phasegate/triage/results/two-2/<entry_index>.json");
 }
 
 #[test]
@@ -56,7 +66,10 @@ fn bad_findings_are_refused_and_nothing_is_written() {
     for (text, expected) in [
         ("{", "not valid JSON"),
         ("[{\"name\":\"a\",\"route\":\"banana\"}]", "route is \"banana\""),
-        ("3", "error"),
+        ("3", "f.json is no list of findings"),
+        ("{\"foo\":1}", "f.json is no list of findings"),
+        ("[]", "f.json has no findings"),
+        ("[1]", "f.json: finding 1 is no object"),
     ] {
         scene.file("f.json", text);
         let ran = scene.run(&["triage", "start", "--from", "f.json"]);
@@ -64,6 +77,9 @@ fn bad_findings_are_refused_and_nothing_is_written() {
         assert!(ran.stderr.contains(expected), "{ran:?}");
         assert!(!scene.exists(".phasegate/triage"), "{text}");
     }
+    scene.file("f.json", r#"[{"name":"a"}]"#);
+    let ran = scene.run(&["triage", "start", "--from", "f.json", "--batch-size", "-1"]);
+    assert!(ran.stderr.contains("at least 1"), "{ran:?}");
     let ran = scene.run(&["triage", "start", "--from", "nothing.json"]);
     assert!(ran.stderr.contains("cannot read nothing.json"), "{ran:?}");
 }

@@ -83,6 +83,22 @@ impl Answer {
         }
     }
 
+    /// The answer with its text cut to so many characters.
+    #[must_use]
+    pub fn shortened(mut self, most: usize) -> Answer {
+        let text = match &mut self {
+            Answer::Block { reason } | Answer::Deny { reason } => Some(reason),
+            Answer::Allow { message, .. } => message.as_mut(),
+        };
+        if let Some(text) = text
+            && let Some((cut, _)) = text.char_indices().nth(most)
+        {
+            text.truncate(cut);
+            text.push('…');
+        }
+        self
+    }
+
     /// Whether the agent must go on.
     pub fn is_block(&self) -> bool {
         matches!(self, Answer::Block { .. })

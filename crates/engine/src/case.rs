@@ -198,7 +198,11 @@ fn compare(expect: &Expect, step: &Step) -> Vec<String> {
         let actual = step.answer.outcome().map_or("none".into(), |outcome| outcome.to_string());
         differs("outcome", outcome.to_string(), actual);
     }
-    if let (Some(until), Answer::Allow { until: actual, .. }) = (expect.until, &step.answer) {
+    if let Some(until) = expect.until {
+        let actual = match &step.answer {
+            Answer::Allow { until, .. } => *until,
+            _ => None,
+        };
         differs(
             "until",
             until.to_string(),

@@ -149,6 +149,8 @@ struct Deciding<'w> {
     changed: bool,
     /// The document, and the elements that the question has gone down to.
     bound: Vec<Bound>,
+    /// How many of them an expression sees: a fact of the document does not see its elements.
+    visible: usize,
     run: Json,
     event: Json,
     params: Json,
@@ -181,6 +183,7 @@ impl<'w> Deciding<'w> {
             document,
             changed: false,
             bound: vec![outer],
+            visible: 1,
             run: run.to_json(workflow),
             event: event_facts,
             params: event.params.clone(),
@@ -377,6 +380,10 @@ impl<'w> Deciding<'w> {
         let Some(binding) = &machine.binding else { return Ok(()) };
         let base = self.path_of(binding.of)?;
         let path: Vec<String> = base.into_iter().chain(binding.path.iter().cloned()).collect();
+        let container = self.document.at(path.iter().map(String::as_str));
+        if matches!(container, None | Some(Json::Null)) {
+            return Ok(());
+        }
         let picked = match &binding.pick {
             None => None,
             Some(pick) => {
@@ -414,8 +421,10 @@ impl<'w> Deciding<'w> {
             let mut path = path.clone();
             path.push(step);
             self.bound.push(Bound { machine: inner, path, key, lets: HashMap::new() });
+            self.visible = self.bound.len();
             let result = visit(self);
             self.bound.pop();
+            self.visible = self.bound.len();
             if result? {
                 return Ok(());
             }
@@ -427,10 +436,11 @@ impl<'w> Deciding<'w> {
 
     fn holds(&mut self, rule: &'w Rule) -> Result<bool, Fault> {
         let mut parts = Vec::new();
-        let held = match &rule.when {
-            None => true,
-            Some(guard) => self.guard(guard.parts(), &mut parts)?,
+        let result = match &rule.when {
+            None => Ok(true),
+            Some(guard) => self.guard(guard.parts(), &mut parts),
         };
+        let held = matches!(result, Ok(true));
         if held
             && rule.ask.is_none()
             && !self.trace.fired.iter().any(|label| **label == *rule.label)
@@ -444,7 +454,7 @@ impl<'w> Deciding<'w> {
         } else {
             self.trace.more += 1;
         }
-        Ok(held)
+        result
     }
 
     fn fire(&mut self, rule: &'w Rule) -> Result<Option<Answer>, Fault> {

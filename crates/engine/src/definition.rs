@@ -68,6 +68,11 @@ pub struct Head {
 }
 
 impl Head {
+    /// Where state documents are.
+    pub fn place(&self) -> String {
+        self.document.clone().unwrap_or_else(|| format!(".phasegate/{}/*.json", self.name))
+    }
+
     fn field() -> String {
         "phase".into()
     }
@@ -269,6 +274,7 @@ pub struct ParamText {
     #[serde(rename = "type")]
     pub ty: ParamType,
     /// One sentence for people.
+    #[serde(default)]
     pub about: String,
     /// What it is when not given. Without a default it must be given.
     #[schemars(with = "Option<serde_json::Value>")]

@@ -195,7 +195,9 @@ pub fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     known
         .into_iter()
         .map(|candidate| (distance(name, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.len().max(name.len()) / 4)
+        .filter(|(distance, candidate)| {
+            *distance <= 1 + candidate.len().max(name.len()) / 4 && *distance < name.len()
+        })
         .min()
         .map(|(_, candidate)| candidate)
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::graph::edges;
+use crate::resolve::EVENTS;
 use crate::workflow::{Does, Machine, PhaseId, Reply, Rule, Workflow};
 
 /// How to draw.
@@ -33,6 +34,17 @@ fn answer(rule: &Rule) -> Option<String> {
     }
 }
 
+/// What a rule without an answer means to whoever asked.
+fn silent(rule: &Rule) -> &'static str {
+    if rule.on.is_empty() || rule.ask.is_some() {
+        ""
+    } else if rule.on.iter().any(|event| EVENTS.contains(&event.as_str())) {
+        "(continue)"
+    } else {
+        "accepted"
+    }
+}
+
 fn event(rule: &Rule) -> String {
     if rule.on.is_empty() { "always".into() } else { rule.on.join(", ") }
 }
@@ -52,10 +64,16 @@ fn label(rule: &Rule, workflow: &Workflow) -> String {
 }
 
 fn shorten(text: &str, most: usize) -> String {
+    let text = &one_line(text);
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_string(),
     }
+}
+
+/// A guard may be written on several lines; a drawing has one for it.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A phase's name as an identifier of a diagram.
@@ -162,25 +180,23 @@ fn table(workflow: &Workflow, current: Option<&str>) -> String {
             rows.push(vec![
                 if mark { format!("**{phase}** (now)") } else { phase.to_string() },
                 event(rule),
-                rule.when.as_ref().map_or("otherwise".into(), |guard| guard.whole.text.clone()),
+                rule.when.as_ref().map_or("otherwise".into(), |guard| one_line(&guard.whole.text)),
                 does.join(", "),
-                answer(rule).unwrap_or_else(|| {
-                    if rule.on.is_empty() || rule.ask.is_some() {
-                        String::new()
-                    } else {
-                        "(continue)".into()
-                    }
-                }),
+                answer(rule).unwrap_or_else(|| silent(rule).into()),
             ]);
         }
-        let _ = writeln!(out, "## {title}\n\n{}", markdown(&rows));
+        let _ = writeln!(out, "## {title}\n");
+        if let (None, Some(phase)) = (&machine.binding, current) {
+            let _ = writeln!(out, "The run is in phase **{phase}**.\n");
+        }
+        let _ = writeln!(out, "{}", markdown(&rows));
     }
     out.push_str(&actions(workflow));
     out
 }
 
 /// Which action is possible in which phase.
-pub fn actions(workflow: &Workflow) -> String {
+fn actions(workflow: &Workflow) -> String {
     if workflow.actions.is_empty() {
         return String::new();
     }

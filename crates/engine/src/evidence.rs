@@ -1,6 +1,7 @@
 //! What a decision may look up. The engine asks; the runtime, a case file or a replay answers.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -16,6 +17,14 @@ pub enum NoEvidence {
     Refused(String),
     /// It is there but cannot be read. That satisfies no guard.
     Unreadable(String),
+}
+
+impl fmt::Display for NoEvidence {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            NoEvidence::Refused(why) | NoEvidence::Unreadable(why) => out.write_str(why),
+        }
+    }
 }
 
 /// The world, as far as a guard may see it. Paths are relative to the project.
@@ -61,6 +70,8 @@ type Content = Result<Option<Arc<[u8]>>, NoEvidence>;
 struct Seen {
     files: BTreeMap<String, Content>,
     lists: BTreeMap<String, Result<Vec<String>, NoEvidence>>,
+    times: BTreeMap<String, Result<Option<Timestamp>, NoEvidence>>,
+    variables: BTreeMap<String, Option<String>>,
     now: Option<Timestamp>,
     readings: BTreeMap<String, Reading>,
 }
@@ -121,17 +132,26 @@ impl Recorder {
 
     /// Whether there is such a file.
     pub fn exists(&self, path: &str) -> Result<bool, NoEvidence> {
-        let found = self.world.modified(path)?.is_some();
+        let found = self.time(path)?.is_some();
         self.note(format!("exists {path}"), found.to_string(), found.to_string());
         Ok(found)
     }
 
     /// When a file was last changed.
     pub fn modified(&self, path: &str) -> Result<Option<Timestamp>, NoEvidence> {
-        let found = self.world.modified(path)?;
+        let found = self.time(path)?;
         let answer = found.map_or("absent".to_string(), |time| time.to_string());
         self.note(format!("modified {path}"), answer.clone(), answer);
         Ok(found)
+    }
+
+    fn time(&self, path: &str) -> Result<Option<Timestamp>, NoEvidence> {
+        if let Some(known) = self.seen().times.get(path) {
+            return known.clone();
+        }
+        let found = self.world.modified(path);
+        self.seen().times.insert(path.to_string(), found.clone());
+        found
     }
 
     /// The clock, which stands still during a decision.
@@ -145,11 +165,16 @@ impl Recorder {
         now
     }
 
-    /// An environment variable.
+    /// An environment variable. Its value may be a secret, so it is not written down.
     pub fn variable(&self, name: &str) -> Option<String> {
+        if let Some(known) = self.seen().variables.get(name) {
+            return known.clone();
+        }
         let value = self.world.variable(name);
-        let answer = value.clone().unwrap_or_else(|| "not set".into());
-        self.note(format!("env {name}"), answer.clone(), answer);
+        let answer = if value.is_some() { "set" } else { "not set" };
+        let mark = value.as_ref().map_or(answer.to_string(), |value| digest(value.as_bytes()));
+        self.note(format!("env {name}"), answer.to_string(), mark);
+        self.seen().variables.insert(name.to_string(), value.clone());
         value
     }
 

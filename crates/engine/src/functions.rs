@@ -1,7 +1,7 @@
 //! The functions and filters that guards and texts may use, beside Jinja's own.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -18,15 +18,16 @@ use crate::types::{Records, Type};
 /// documentation and the check of definitions come from these tables.
 pub const FUNCTIONS: &[(&str, &str)] = &[
     ("exists", "exists(path): whether there is such a file"),
-    ("text", "text(path): a file's text, none where there is no such file or it is not text"),
+    ("text", "text(path): a file's text, empty where there is no such file or it is not text"),
     ("json", "json(path[, record]): {exists, ok, value, error, digest} of a JSON file"),
     ("glob", "glob(pattern): the files that match, sorted"),
     ("digest", "digest(path): the BLAKE3 digest of a file, none where there is none"),
     ("modified", "modified(path): when a file was last changed, none where there is none"),
     ("now", "now(): the time, as text"),
     ("env", "env(name): an environment variable, none where it is not set"),
-    ("last_message", "last_message(): what the agent said last, none where it said nothing"),
+    ("last_message", "last_message(): what the agent said last, empty where it said nothing"),
     ("transcript", "transcript(): what the agent said in this turn, a list of texts"),
+    ("fail", "fail(text): ends the decision, or the action, with this message"),
     ("range", "range(n): the numbers from 0 to n - 1"),
     ("dict", "dict(a=1): an object"),
     ("namespace", "namespace(): a place for values that a loop sets"),
@@ -37,7 +38,7 @@ pub const FILTERS: &[(&str, &str)] = &[
     ("table", "text | table: the rows of its Markdown tables, each by the header's names"),
     ("group_by", "list | group_by('a.b'): [{key, items, count}] in order of first appearance"),
     ("positions", "list | positions('a', values): where the elements are whose `a` is among them"),
-    ("age", "time | age: seconds from that time to now"),
+    ("age", "time | age: seconds from that time to now; none was for ever ago"),
     ("filename", "text | filename: the text as a safe, unambiguous file name"),
     ("stem", "path | stem: the file's name without folder and extension"),
 ];
@@ -73,7 +74,8 @@ pub fn environment<'e>(evidence: &Arc<Recorder>, records: &Records) -> Environme
     env.add_filter("group_by", group_by);
     env.add_filter("positions", positions);
     let clock = evidence.clone();
-    env.add_filter("age", move |time: &str| {
+    env.add_filter("age", move |time: Option<&str>| {
+        let Some(time) = time else { return Ok(i64::MAX) };
         let time: Timestamp = time.parse().map_err(|error| {
             let detail = format!("{time:?} is not a time (as 2026-01-31T10:00:00Z): {error}");
             Error::new(ErrorKind::InvalidOperation, detail)
@@ -100,11 +102,11 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     });
     let world = evidence.clone();
     env.add_function("text", move |path: &str| match world.read(path) {
-        Ok(Some(bytes)) => Ok(match std::str::from_utf8(&bytes) {
-            Ok(text) => Value::from(text.strip_prefix('\u{feff}').unwrap_or(text)),
-            Err(_) => Value::from(()),
-        }),
-        Ok(None) | Err(NoEvidence::Unreadable(_)) => Ok(Value::from(())),
+        Ok(Some(bytes)) => {
+            let text = std::str::from_utf8(&bytes).unwrap_or_default();
+            Ok(text.strip_prefix('\u{feff}').unwrap_or(text).to_string())
+        }
+        Ok(None) | Err(NoEvidence::Unreadable(_)) => Ok(String::new()),
         Err(NoEvidence::Refused(why)) => Err(refused(why)),
     });
     let world = evidence.clone();
@@ -138,13 +140,29 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
         world.variable(name).map_or(Value::from(()), Value::from)
     });
     let world = evidence.clone();
-    env.add_function("last_message", move || {
-        world.last_message().map_or(Value::from(()), Value::from)
-    });
+    env.add_function("last_message", move || world.last_message().unwrap_or_default());
+    env.add_function("fail", fail);
     let world = evidence.clone();
     env.add_function("transcript", move || {
         Json::from(world.turn().into_iter().map(Json::from).collect::<Vec<_>>()).to_value()
     });
+}
+
+/// What a workflow itself says with `fail`: it is for the user, so no place is put before it.
+#[derive(Debug)]
+pub(crate) struct Failed(pub(crate) String);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+fn fail(message: &str) -> Result<Value, Error> {
+    let failed = Failed(message.to_string());
+    Err(Error::new(ErrorKind::InvalidOperation, message.to_string()).with_source(failed))
 }
 
 fn refused(why: String) -> Error {
@@ -170,8 +188,7 @@ fn json_file(
     let checked = value.and_then(|mut value| {
         let Some(record) = record else { return Ok(value) };
         let id = records.named(record).ok_or_else(|| format!("there is no record `{record}`"))?;
-        let name = path.rsplit('/').next().unwrap_or(path);
-        match records.declare(&Type::Record(id), &mut value, name) {
+        match records.declare(&Type::Record(id), &mut value, record) {
             Ok(()) => Ok(value),
             Err(found) => Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
         }
@@ -241,6 +258,26 @@ pub fn filename(text: &str) -> String {
         }
     }
     name
+}
+
+/// The text of which [`filename`] made this name.
+pub fn from_filename(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let number = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match number.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) if *first == b'%' => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// An object of the given members, for a context.

@@ -8,7 +8,8 @@
 mod seen;
 mod text;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Number;
 
@@ -26,16 +27,31 @@ pub enum Json {
     Object(Arc<Object>),
 }
 
+/// An object with so many members is searched by an index.
+const LARGE: usize = 32;
+
 /// The elements of a JSON array.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct List(pub Vec<Json>);
 
 /// The members of a JSON object, in the order of the source.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Object {
     members: Vec<(Arc<str>, Json)>,
+    /// Where each member of a large object is; made when it is first asked for.
+    places: OnceLock<HashMap<Arc<str>, usize>>,
     /// What the workflow declared about this object; it decides what an absent member reads as.
     record: Option<Arc<Record>>,
+}
+
+impl Clone for Object {
+    fn clone(&self) -> Object {
+        Object {
+            members: self.members.clone(),
+            places: OnceLock::new(),
+            record: self.record.clone(),
+        }
+    }
 }
 
 impl PartialEq for Object {
@@ -47,19 +63,32 @@ impl PartialEq for Object {
 impl Object {
     /// The member called `name`.
     pub fn get(&self, name: &str) -> Option<&Json> {
-        self.members.iter().find(|(key, _)| &**key == name).map(|(_, value)| value)
+        self.place(name).map(|place| &self.members[place].1)
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        if self.members.len() < LARGE {
+            return self.members.iter().position(|(key, _)| &**key == name);
+        }
+        let places = self.places.get_or_init(|| {
+            self.members.iter().enumerate().map(|(place, (key, _))| (key.clone(), place)).collect()
+        });
+        places.get(name).copied()
     }
 
     /// The member called `name`, to change.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Json> {
-        self.members.iter_mut().find(|(key, _)| &**key == name).map(|(_, value)| value)
+        self.place(name).map(|place| &mut self.members[place].1)
     }
 
     /// Sets a member in its place, or adds it at the end.
     pub fn insert(&mut self, name: &str, value: Json) {
         match self.get_mut(name) {
             Some(member) => *member = value,
-            None => self.members.push((name.into(), value)),
+            None => {
+                self.members.push((name.into(), value));
+                self.places = OnceLock::new();
+            }
         }
     }
 
@@ -222,6 +251,6 @@ impl From<Vec<Json>> for Json {
 impl<const N: usize> From<[(&str, Json); N]> for Json {
     fn from(members: [(&str, Json); N]) -> Json {
         let members = members.into_iter().map(|(key, value)| (key.into(), value)).collect();
-        Json::Object(Arc::new(Object { members, record: None }))
+        Json::Object(Arc::new(Object { members, ..Object::default() }))
     }
 }

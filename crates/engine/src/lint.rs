@@ -110,6 +110,16 @@ impl Lint<'_> {
         if index > 0 {
             return;
         }
+        for phase in machine.phases.iter().filter(|phase| phase.ends.is_some()) {
+            let stop = |rule: &&Rule| rule.on.iter().any(|event| EVENTS.contains(&event.as_str()));
+            if let Some(rule) = phase.rules.rules.iter().find(stop) {
+                let message = format!(
+                    "this rule is never tried: a run in `{}` has ended, and answers no stop",
+                    phase.name
+                );
+                self.warn("shadowed", rule.span.clone(), message, "remove it, or the `final`");
+            }
+        }
         for phase in machine.phases.iter().filter(|phase| phase.ends.is_none()) {
             let mut rules = machine.rules_in(phase);
             if !rules.any(|rule| rule.on.iter().any(|event| EVENTS.contains(&event.as_str()))) {

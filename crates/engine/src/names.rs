@@ -39,7 +39,38 @@ pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnost
             check.text(&workflow.texts[text.0], &scope);
         }
     }
+    collisions(workflow, definition, found);
     cycles(workflow, found);
+}
+
+/// Finds names that mean two things.
+fn collisions(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnostics) {
+    let mut taken: HashMap<&str, &str> = HashMap::new();
+    for (name, _) in GIVEN {
+        taken.insert(name, "given");
+    }
+    for machine in workflow.machines.iter().skip(1) {
+        if let Some(what) = taken.insert(&machine.name, "a machine") {
+            let span = machine.phases.first().map_or(0..0, |phase| phase.span.clone());
+            let message = format!("`{}` is {what} already and cannot be a machine", machine.name);
+            found.error("name", definition, span, message);
+        }
+    }
+    for (name, _) in &workflow.constants {
+        if let Some(what) = taken.insert(name, "a constant") {
+            let message = format!("`{name}` is {what} already and cannot be a constant");
+            let at = definition.text.find(&format!("\n{name}")).map_or(0, |at| at + 1);
+            found.error("name", definition, at..at + name.len(), message);
+        }
+    }
+    for machine in &workflow.machines {
+        for (name, facts) in &machine.lets {
+            if let Some(what) = taken.get(&**name) {
+                let message = format!("`{name}` is {what} already and cannot be a derived fact");
+                found.error("name", definition, facts.span.clone(), message);
+            }
+        }
+    }
 }
 
 struct Check<'a> {
@@ -172,6 +203,9 @@ impl Check<'_> {
         self.known("function", &names.functions, &functions, source, span);
         self.known("filter", &names.filters, &filters, source, span);
         self.known("test", &names.tests, &tests, source, span);
+        let records: Vec<&str> =
+            self.workflow.records.0.iter().map(|record| &*record.name).collect();
+        self.known("record", &names.records, &records, source, span);
     }
 
     fn known(
@@ -232,29 +266,31 @@ fn at(used: &Use, span: &Range<usize>) -> Range<usize> {
 
 /// Finds derived facts that need themselves.
 fn cycles(workflow: &Workflow, found: &mut Diagnostics) {
-    for machine in &workflow.machines {
-        for (name, expression) in &machine.lets {
-            let mut open = vec![name.clone()];
+    let resolve = |from: MachineId, name: &str| {
+        lineage(workflow, from).into_iter().find_map(|id| {
+            let machine = workflow.machine(id);
+            let fact = machine.lets.iter().position(|(known, _)| &**known == name);
+            fact.map(|fact| (id.0, fact))
+        })
+    };
+    for (index, machine) in workflow.machines.iter().enumerate() {
+        for (fact, (name, expression)) in machine.lets.iter().enumerate() {
+            let mut open = vec![(index, fact)];
             let mut seen = Vec::new();
-            while let Some(next) = open.pop() {
-                let Some((_, next_facts)) = machine.lets.iter().find(|(known, _)| *known == next)
-                else {
-                    continue;
-                };
-                for used in &next_facts.names().variables {
-                    let used: Arc<str> = used.path[0].as_str().into();
-                    if used == *name {
-                        let message = format!("`{name}` is derived from itself");
-                        let (source, span) = (&expression.source, expression.span.clone());
-                        found.error("cycle", source, span, message);
-                        open.clear();
-                        break;
-                    }
-                    if !seen.contains(&used) {
-                        seen.push(used.clone());
-                        open.push(used);
+            while let Some((at, fact)) = open.pop() {
+                let (_, facts) = &workflow.machines[at].lets[fact];
+                let names = facts.names().variables.iter().map(|used| used.path[0].as_str());
+                for next in names.filter_map(|name| resolve(MachineId(at), name)) {
+                    if !seen.contains(&next) {
+                        seen.push(next);
+                        open.push(next);
                     }
                 }
+            }
+            if seen.contains(&(index, fact)) {
+                let message = format!("`{name}` is derived from itself");
+                let (source, span) = (&expression.source, expression.span.clone());
+                found.error("cycle", source, span, message);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! From a definition as written to a workflow, with everything that is wrong with it at once.
 
+mod machines;
 mod records;
 
 use std::ops::Range;
@@ -70,6 +71,7 @@ pub fn resolve(
     });
     if let Some(workflow) = &workflow
         && expressions == Expressions::Checked
+        && machines::check(workflow, &bundle.definition, &mut found)
     {
         crate::names::check(workflow, &bundle.definition, &mut found);
     }
@@ -95,8 +97,7 @@ impl Resolver<'_> {
         let records = self.records(definition);
         let state = records.named(STATE).map_or(Type::Any, Type::Record);
         let constants = self.constants(definition, overrides);
-        let place = overrides.document.as_ref().or(head.document.as_ref());
-        let document = place.cloned().unwrap_or(format!(".phasegate/{}/*.json", head.name));
+        let document = overrides.document.clone().unwrap_or_else(|| head.place());
         if document.matches('*').count() > 1 || crate::evidence::contained(&document).is_err() {
             self.error(
                 0..0,
@@ -287,7 +288,18 @@ impl Resolver<'_> {
             found.map(|index| MachineId(index + 1))
         });
         let reply = self.reply(span, rule);
-        let moves = rule.goto.is_some() || !rule.set.is_empty() || reply.is_some();
+        let answers = rule.block.is_some() || rule.allow.is_some() || rule.deny.is_some();
+        let moves = rule.goto.is_some() || !rule.set.is_empty() || answers;
+        let asked = |event: &String| EVENTS.contains(&event.as_str());
+        if rule.deny.is_some() && on.iter().any(asked) {
+            let message = "a stop cannot be denied: `block` it, or `allow` it";
+            self.error(span.clone(), "shape", message);
+        }
+        if rule.block.is_some() && !on.iter().all(asked) {
+            let message =
+                "an action cannot be blocked: `deny` it, or accept it with `set` or `goto`";
+            self.error(span.clone(), "shape", message);
+        }
         if !moves && rule.ask.is_none() {
             let message = "the rule does nothing: it needs `set`, `goto`, `ask` or an answer";
             self.error(span.clone(), "shape", message);
@@ -377,6 +389,30 @@ impl Resolver<'_> {
                 Does::Event
             }
         };
+        let plain = |name: &str| {
+            name.starts_with(|c: char| c.is_ascii_lowercase())
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c))
+        };
+        if !plain(name.get_ref())
+            || name.get_ref() == "help"
+            || EVENTS.contains(&name.get_ref().as_str())
+        {
+            let message = format!(
+                "{:?} cannot name an action: use lower-case letters, digits, `-` and `_`, and no event's name",
+                name.get_ref()
+            );
+            self.error(name.span(), "name", message);
+        }
+        for param in text.param.keys() {
+            if !plain(param) || ["help", "json", "run"].contains(&param.as_str()) {
+                let message = format!(
+                    "{param:?} cannot name a parameter: use lower-case letters, digits and `_`, and neither help, json nor run"
+                );
+                self.error(name.span(), "name", message);
+            }
+        }
         let params = text
             .param
             .iter()

@@ -8,7 +8,7 @@ use crate::definition::{ActionText, FieldText, Head, MachineHead, PhaseHead, Rul
 
 /// A whole definition, as far as a schema can tell.
 #[derive(JsonSchema)]
-#[schemars(rename = "workflow")]
+#[schemars(rename = "workflow", extend("additionalProperties" = false))]
 #[expect(dead_code, reason = "only its schema is used")]
 struct File {
     #[serde(flatten)]
@@ -44,7 +44,7 @@ struct RuleLists {
 }
 
 #[derive(JsonSchema)]
-#[schemars(rename = "phase_with_rules")]
+#[schemars(rename = "phase_with_rules", extend("additionalProperties" = false))]
 #[expect(dead_code, reason = "only its schema is used")]
 struct PhaseFile {
     #[serde(flatten)]
@@ -54,7 +54,7 @@ struct PhaseFile {
 }
 
 #[derive(JsonSchema)]
-#[schemars(rename = "machine_with_phases")]
+#[schemars(rename = "machine_with_phases", extend("additionalProperties" = false))]
 #[expect(dead_code, reason = "only its schema is used")]
 struct MachineFile {
     #[serde(flatten)]

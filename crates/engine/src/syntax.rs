@@ -30,6 +30,8 @@ pub struct Names {
     pub functions: Vec<Use>,
     pub filters: Vec<Use>,
     pub tests: Vec<Use>,
+    /// Records that `json(path, 'record')` names.
+    pub records: Vec<Use>,
 }
 
 impl Names {
@@ -68,8 +70,8 @@ impl SyntaxError {
 #[derive(Default)]
 struct Walk {
     names: Names,
-    /// Names that the text itself defines (`for`, `set`, `with`).
-    locals: HashSet<String>,
+    /// Names that the text itself defines (`for`, `set`, `with`), innermost last.
+    locals: Vec<HashSet<String>>,
 }
 
 fn range(span: Span) -> Range<usize> {
@@ -80,11 +82,30 @@ fn used(name: &str, span: Span) -> Use {
     Use { path: vec![name.to_string()], range: range(span) }
 }
 
+/// A text that an argument gives literally.
+fn constant(arg: &CallArg) -> Option<Use> {
+    match arg {
+        CallArg::Pos(Expr::Const(text)) => Some(used(text.value.as_str()?, text.span())),
+        _ => None,
+    }
+}
+
 impl Walk {
     fn finish(self) -> Names {
-        let mut names = self.names;
-        names.variables.retain(|used| !self.locals.contains(&used.path[0]));
-        names
+        self.names
+    }
+
+    fn is_local(&self, name: &str) -> bool {
+        self.locals.iter().any(|scope| scope.contains(name))
+    }
+
+    fn define(&mut self, name: &str) {
+        if self.locals.is_empty() {
+            self.locals.push(HashSet::new());
+        }
+        if let Some(scope) = self.locals.last_mut() {
+            scope.insert(name.to_string());
+        }
     }
 
     /// The path of `a.b.c`, where the expression is nothing but that.
@@ -102,7 +123,9 @@ impl Walk {
 
     fn expr(&mut self, expr: &Expr) {
         if let Some((path, range)) = Walk::path(expr) {
-            self.names.variables.push(Use { path, range });
+            if !self.is_local(&path[0]) {
+                self.names.variables.push(Use { path, range });
+            }
             return;
         }
         match expr {
@@ -133,6 +156,13 @@ impl Walk {
             }
             Expr::Filter(filter) => {
                 self.names.filters.push(used(filter.name, filter.span()));
+                // These filters name a test: `selectattr('done', 'true')`.
+                let test = match filter.name {
+                    "select" | "reject" => filter.args.first(),
+                    "selectattr" | "rejectattr" => filter.args.get(1),
+                    _ => None,
+                };
+                self.names.tests.extend(test.and_then(constant));
                 if let Some(inner) = &filter.expr {
                     self.expr(inner);
                 }
@@ -150,7 +180,12 @@ impl Walk {
             }
             Expr::Call(call) => {
                 match &call.expr {
-                    Expr::Var(var) => self.names.functions.push(used(var.id, var.span())),
+                    Expr::Var(var) => {
+                        self.names.functions.push(used(var.id, var.span()));
+                        if var.id == "json" {
+                            self.names.records.extend(call.args.get(1).and_then(constant));
+                        }
+                    }
                     // A method: what it is called on is read, the method itself is no member.
                     Expr::GetAttr(attr) => self.expr(&attr.expr),
                     other => self.expr(other),
@@ -178,9 +213,7 @@ impl Walk {
 
     fn local(&mut self, target: &Expr) {
         match target {
-            Expr::Var(var) => {
-                self.locals.insert(var.id.to_string());
-            }
+            Expr::Var(var) => self.define(var.id),
             Expr::List(list) => list.items.iter().for_each(|item| self.local(item)),
             Expr::Tuple(tuple) => tuple.items.iter().for_each(|item| self.local(item)),
             _ => {}
@@ -199,13 +232,15 @@ impl Walk {
             Stmt::EmitExpr(emit) => self.expr(&emit.expr),
             Stmt::EmitRaw(_) => {}
             Stmt::ForLoop(each) => {
-                self.locals.insert("loop".to_string());
-                self.local(&each.target);
                 self.expr(&each.iter);
+                self.locals.push(HashSet::new());
+                self.define("loop");
+                self.local(&each.target);
                 if let Some(filter) = &each.filter_expr {
                     self.expr(filter);
                 }
                 self.body(&each.body);
+                self.locals.pop();
                 self.body(&each.else_body);
             }
             Stmt::IfCond(cond) => {
@@ -214,22 +249,27 @@ impl Walk {
                 self.body(&cond.false_body);
             }
             Stmt::WithBlock(with) => {
+                self.locals.push(HashSet::new());
                 for (target, value) in &with.assignments {
-                    self.local(target);
                     self.expr(value);
+                    self.local(target);
                 }
                 self.body(&with.body);
+                self.locals.pop();
             }
             Stmt::Set(set) => {
-                self.local(&set.target);
                 self.expr(&set.expr);
+                self.local(&set.target);
             }
             Stmt::SetBlock(set) => {
                 self.local(&set.target);
                 self.body(&set.body);
             }
             Stmt::AutoEscape(block) => self.body(&block.body),
-            Stmt::FilterBlock(block) => self.body(&block.body),
+            Stmt::FilterBlock(block) => {
+                self.expr(&block.filter);
+                self.body(&block.body);
+            }
             Stmt::Do(call) => self.args(&call.call.args),
         }
     }

@@ -14,6 +14,7 @@ mod test;
 mod when;
 mod why;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -40,8 +41,8 @@ In a client's settings the hook is `phasegate hook stop --client claude`.";
 #[command(name = "phasegate", version, after_help = EXAMPLES, subcommand_required = true)]
 #[command(arg_required_else_help = true)]
 struct Cli {
-    /// Work as if started in this folder
-    #[arg(short = 'C', value_name = "DIR", global = true)]
+    /// Work as if started in this folder (before the command)
+    #[arg(short = 'C', value_name = "DIR")]
     folder: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
@@ -76,8 +77,11 @@ enum Command {
         /// The shell
         shell: Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print the manual page, of a command if one is named
+    Man {
+        /// The command
+        command: Option<String>,
+    },
     /// Answer a client's hook (reads the client's JSON on stdin)
     #[command(override_usage = "phasegate hook stop [--client claude]")]
     Hook,
@@ -101,75 +105,61 @@ impl<E: std::fmt::Display> From<E> for Failed {
 
 pub type Outcome = Result<ExitCode, Failed>;
 
-/// The command line's way in.
-pub fn main() -> ExitCode {
-    let folder = chosen_folder();
-    let (project, problem) = match project(&folder) {
-        Ok(project) => (project, None),
-        Err(failed) => (None, Some(failed)),
-    };
-    let command = command(project.as_ref());
-    let matches = command.clone().get_matches();
-    let outcome = match (matches.subcommand(), project, problem) {
-        (_, _, Some(failed)) => Err(failed),
-        (Some((name, matches)), Some(project), _) if project.workflow(name).is_some() => {
-            action::run(&project, name, matches)
-        }
-        (_, Some(project), _) => match Cli::from_arg_matches(&matches) {
-            Ok(cli) => dispatch(cli.command, &project, command),
-            Err(error) => error.exit(),
-        },
-        (_, None, None) => Err(Failed(format!("{} is no folder", folder.display()))),
-    };
-    outcome.unwrap_or_else(|Failed(message)| {
+/// The command line's way in, in the folder of `-C`.
+pub fn main(folder: Option<&Path>) -> ExitCode {
+    run(folder).unwrap_or_else(|Failed(message)| {
         let label = if print::colour_stderr() { "\x1b[31merror\x1b[0m" } else { "error" };
         print::note(&format!("{label}: {message}"));
         ExitCode::FAILURE
     })
 }
 
-/// Our own commands, and those of the workflows.
-fn command(project: Option<&Project>) -> clap::Command {
-    let mut command = Cli::command();
-    for entry in project.iter().flat_map(|project| &project.workflows) {
-        // A workflow cannot take a name that is a command.
-        if command.find_subcommand(&entry.name).is_none() {
-            command = command.subcommand(action::command(entry));
-        }
+fn run(folder: Option<&Path>) -> Outcome {
+    if let Some(folder) = folder {
+        let moved = std::env::set_current_dir(folder);
+        moved.map_err(|error| format!("cannot work in {}: {error}", folder.display()))?;
     }
-    command
+    let project = project(&std::env::current_dir()?)?;
+    let command = command(&project);
+    let matches = command.clone().get_matches();
+    match matches.subcommand() {
+        Some((name, matches)) if !is_own(name) => action::run(&project, name, matches),
+        _ => match Cli::from_arg_matches(&matches) {
+            Ok(cli) => dispatch(cli.command, &project, command),
+            Err(error) => error.exit(),
+        },
+    }
 }
 
-/// The folder of `-C`, which is needed before the arguments can be parsed: the workflows in it
-/// are a part of the command line.
-fn chosen_folder() -> PathBuf {
-    let mut args = std::env::args_os().skip(1);
-    while let Some(arg) = args.next() {
-        let Some(text) = arg.to_str() else { continue };
-        if text == "-C" {
-            return args.next().map(PathBuf::from).unwrap_or_default();
-        }
-        if let Some(folder) = text.strip_prefix("-C") {
-            return PathBuf::from(folder);
-        }
-        if text == "--" {
-            break;
-        }
+/// Whether a command is one of ours, whatever workflows there are.
+fn is_own(name: &str) -> bool {
+    name == "help" || Cli::command().find_subcommand(name).is_some()
+}
+
+/// Our own commands, and those of the workflows.
+fn command(project: &Project) -> clap::Command {
+    let workflows = project.workflows.iter().filter(|entry| !is_own(&entry.name));
+    Cli::command().subcommands(workflows.map(action::command))
+}
+
+/// The folder of `-C`, where it comes first, and the other arguments. It is needed before they can
+/// be parsed: the workflows in the folder are a part of the command line.
+pub fn chosen_folder(args: &[OsString]) -> (Option<&Path>, &[OsString]) {
+    let first = args.first().and_then(|arg| arg.to_str()).unwrap_or_default();
+    match first.strip_prefix("-C") {
+        Some("") => (args.get(1).map(Path::new), args.get(2..).unwrap_or_default()),
+        Some(folder) => (Some(Path::new(folder.trim_start_matches('='))), &args[1..]),
+        None => (None, args),
     }
-    PathBuf::from(".")
 }
 
 /// The project of a folder; where there is none yet, the repository's root or the folder itself.
-fn project(folder: &Path) -> Result<Option<Project>, Failed> {
-    let Ok(folder) = folder.canonicalize() else { return Ok(None) };
-    if !folder.is_dir() {
-        return Ok(None);
-    }
-    if let Some(project) = Project::find(&folder)? {
-        return Ok(Some(project));
-    }
-    let root = folder.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&folder);
-    Ok(Some(Project::open(root)?))
+fn project(folder: &Path) -> Result<Project, Failed> {
+    let folder = folder.canonicalize()?;
+    let repository = || folder.ancestors().find(|folder| folder.join(".git").exists());
+    let root = Project::root_of(&folder);
+    let root = root.as_deref().or_else(repository).unwrap_or(&folder);
+    Ok(Project::open(root)?)
 }
 
 fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome {
@@ -183,7 +173,7 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
         Command::Draw(options) => draw::run(project, &options),
         Command::Test(options) => test::run(project, &options),
         Command::Eject(options) => eject::run(project, &options),
-        Command::Demo(options) => demo::run(&options),
+        Command::Demo(options) => demo::run(project, &options),
         Command::Schema => {
             print::out(&phasegate_engine::schema::schema());
             Ok(ExitCode::SUCCESS)
@@ -195,35 +185,49 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
             print::out(&String::from_utf8_lossy(&script));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Man => {
+        Command::Man { command } => {
+            let page_of = match command {
+                None => full,
+                Some(name) => full
+                    .find_subcommand(&name)
+                    .ok_or_else(|| Failed(format!("there is no command {name:?}")))?
+                    .clone(),
+            };
             let mut page = Vec::new();
-            clap_mangen::Man::new(full).render(&mut page)?;
+            clap_mangen::Man::new(page_of).render(&mut page)?;
             print::out(&String::from_utf8_lossy(&page));
             Ok(ExitCode::SUCCESS)
         }
-        // `main` takes the hook before it comes here; only `phasegate -C DIR hook` gets this far.
+        // `main` takes the hook before it comes here; this is how `help` knows of it.
         Command::Hook => Err(Failed("`hook` must be the first argument".into())),
     }
 }
 
-/// The run that is meant: the named one, or the only one that is open, or the only one.
+/// The run that is meant: the named one; else the only one that is open, or the only one; of
+/// several that have all ended, the one that was active last.
 fn chosen_run(gate: &Gate, name: Option<&str>) -> Result<Found, GateError> {
+    chosen_among(gate, name, |_| true)
+}
+
+fn chosen_among(
+    gate: &Gate,
+    name: Option<&str>,
+    fits: impl Fn(&Found) -> bool,
+) -> Result<Found, GateError> {
     if let Some(name) = name {
         return gate.run(name);
     }
     let (mut runs, _) = gate.runs();
-    let is_open = |run: &Found| gate.is_working(run);
-    if runs.iter().filter(|run| is_open(run)).count() == 1 {
-        runs.retain(is_open);
+    runs.retain(fits);
+    let open: Vec<Found> = runs.iter().filter(|run| gate.is_working(run)).cloned().collect();
+    if open.len() > 1 {
+        let names: Vec<String> = open.iter().map(|run| run.id.to_string()).collect();
+        return Err(GateError::Other(format!("which run? There are: {}", names.join(", "))));
     }
-    match runs.len() {
-        1 => Ok(runs.remove(0)),
-        0 => Err(GateError::Other("there is no run in this project".into())),
-        _ => {
-            let names: Vec<String> = runs.iter().map(|run| run.id.to_string()).collect();
-            Err(GateError::Other(format!("which run? There are: {}", names.join(", "))))
-        }
-    }
+    let last = |run: &Found| run.ledger.last.as_ref().map(|last| last.at);
+    let ended = runs.into_iter().max_by_key(last);
+    let chosen = open.into_iter().next().or(ended);
+    chosen.ok_or_else(|| GateError::Other("there is no run in this project".into()))
 }
 
 /// The client's session, where a command runs inside of one.

@@ -25,6 +25,7 @@ const MOST_BYTES: u64 = 8 << 20;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Payload {
+    hook_event_name: Option<String>,
     session_id: Option<String>,
     transcript_path: Option<PathBuf>,
     cwd: Option<PathBuf>,
@@ -60,12 +61,24 @@ struct Output {
     system_message: Option<String>,
 }
 
-/// `phasegate hook EVENT [--client NAME]`
-pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+const HELP: &str = "\
+Answers a hook of a coding agent's client. The client runs it; people need not.
+
+Usage: phasegate hook stop [--client claude]
+
+It reads the client's JSON on stdin and prints one JSON object. Failures of its own allow the stop.
+PHASEGATE_DISABLE=1 in the environment allows every stop.";
+
+/// `phasegate [-C DIR] hook EVENT [--client NAME]`
+pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
     if std::env::var_os("PHASEGATE_DISABLE").is_some_and(|value| value == "1") {
         return say(&Output::default(), 0);
     }
-    let answered = catch_unwind(AssertUnwindSafe(|| run(args)));
+    if args.first().is_some_and(|first| first == "--help" || first == "-h") {
+        print::line(HELP);
+        return ExitCode::SUCCESS;
+    }
+    let answered = catch_unwind(AssertUnwindSafe(|| run(folder, args)));
     match answered {
         Ok(Ok((output, code))) => say(&output, code),
         Ok(Err(failure)) => say(&failure.output(), 0),
@@ -98,24 +111,25 @@ impl Failure {
     }
 }
 
-fn run(args: impl Iterator<Item = OsString>) -> Result<(Output, u8), Failure> {
-    arguments(args).map_err(|message| Failure::new(None, message))?;
-    let payload = read().map_err(|message| Failure::new(None, message))?;
-    let cwd = match payload.cwd.clone() {
-        Some(cwd) => cwd,
-        None => std::env::current_dir()
-            .map_err(|error| Failure::new(None, format!("the working folder is gone: {error}")))?,
-    };
-    if !cwd.is_dir() {
-        let message = format!("the payload's `cwd` is no folder: {}", cwd.display());
-        return Err(Failure::new(None, message));
+fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure> {
+    let nowhere = |message: String| Failure::new(None, message);
+    arguments(args).map_err(nowhere)?;
+    let payload = read().map_err(nowhere)?;
+    if let Some(event) = payload.hook_event_name.as_ref().filter(|event| *event != "Stop") {
+        return Err(nowhere(format!("the payload is of the event {event}, not of a stop")));
     }
-    let found = Project::find(&cwd).map_err(|message| Failure::new(None, message))?;
-    let Some(project) = found else { return Ok((Output::default(), 0)) };
+    // Links are resolved, so that a project is found from wherever it is entered.
+    let cwd = payload.cwd.as_deref().or(folder).unwrap_or(Path::new("."));
+    let cwd =
+        cwd.canonicalize().ok().filter(|cwd| cwd.is_dir()).ok_or_else(|| {
+            nowhere(format!("the payload's `cwd` is no folder: {}", cwd.display()))
+        })?;
+    let Some(root) = Project::root_of(&cwd) else { return Ok((Output::default(), 0)) };
+    let project = Project::open(&root).map_err(|message| Failure::new(Some(&root), message))?;
     let background = payload.background_tasks.iter().flatten().any(BackgroundTask::runs);
     let stop = Stop {
         session: payload.session_id.filter(|session| !session.is_empty()),
-        after_block: payload.stop_hook_active.unwrap_or(false),
+        after_block: payload.stop_hook_active,
         background,
         told: Told {
             last_message: payload.last_assistant_message,
@@ -131,7 +145,8 @@ fn run(args: impl Iterator<Item = OsString>) -> Result<(Output, u8), Failure> {
 }
 
 /// The event and the client, which the installed command names.
-fn arguments(mut args: impl Iterator<Item = OsString>) -> Result<(), String> {
+fn arguments(args: &[OsString]) -> Result<(), String> {
+    let mut args = args.iter().cloned();
     let event = args.next().unwrap_or_default();
     if event != "stop" {
         return Err(format!(
@@ -170,35 +185,34 @@ fn read() -> Result<Payload, String> {
 }
 
 fn answer(project: &Project, verdict: &Verdict) -> (Output, u8) {
+    let mut faults = verdict.faults.clone();
     let mut messages = Vec::new();
-    for fault in &verdict.faults {
-        fault_log::note(Some(&project.root), fault);
-        messages.push(fault.clone());
+    for Answered { run, answer, notes, .. } in &verdict.answers {
+        messages.extend(notes.iter().cloned());
+        match answer {
+            Answer::Allow { outcome: Some(Outcome::Fault), message, .. } => {
+                faults.push(format!("run {run}: {}", message.as_deref().unwrap_or_default()));
+            }
+            Answer::Allow { outcome: Some(Outcome::Inactive), .. } => {}
+            Answer::Allow { message, .. } => messages.extend(message.clone()),
+            Answer::Block { .. } | Answer::Deny { .. } => {}
+        }
     }
-    for answered in &verdict.answers {
-        messages.extend(answered.notes.iter().cloned());
-        messages.extend(message(answered));
+    for fault in &faults {
+        fault_log::note(Some(&project.root), fault);
+    }
+    let block = verdict.block();
+    messages.splice(0..0, faults.iter().cloned());
+    if !faults.is_empty() && block.is_none() {
+        messages.push("(The stop was allowed.)".into());
     }
     let system_message =
         (!messages.is_empty()).then(|| format!("phasegate: {}", messages.join(" ")));
-    match verdict.block() {
+    match block {
         Some(Answered { answer: Answer::Block { reason }, block_exit, .. }) => {
             let reason = Some(reason.clone());
             (Output { decision: Some("block"), reason, system_message }, *block_exit)
         }
         _ => (Output { system_message, ..Output::default() }, 0),
-    }
-}
-
-/// What the user is told about an ALLOW.
-fn message(answered: &Answered) -> Option<String> {
-    let Answer::Allow { outcome, message, .. } = &answered.answer else { return None };
-    let run = &answered.run;
-    match (outcome, message) {
-        (Some(Outcome::Fault), Some(text)) => {
-            Some(format!("run {run}: {text} (The stop was allowed.)"))
-        }
-        (Some(Outcome::Inactive), _) | (_, None) => None,
-        (_, Some(text)) => Some(text.clone()),
     }
 }

@@ -5,12 +5,14 @@ mod cli;
 mod hook;
 mod print;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut args = std::env::args_os().skip(1);
-    if args.next().is_some_and(|first| first == "hook") {
-        return hook::main(args);
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let (folder, args) = cli::chosen_folder(&args);
+    if args.first().is_some_and(|first| first == "hook") {
+        return hook::main(folder, &args[1..]);
     }
-    cli::main()
+    cli::main(folder)
 }

@@ -42,11 +42,7 @@ impl Entry {
     pub fn document(&self, config: &Config) -> Option<String> {
         let head = self.head.as_ref().ok()?;
         let configured = config.overrides(&self.name).document;
-        Some(
-            configured
-                .or(head.document.clone())
-                .unwrap_or(format!(".phasegate/{}/*.json", self.name)),
-        )
+        Some(configured.unwrap_or_else(|| head.place()))
     }
 
     /// Reads the whole workflow with its files.

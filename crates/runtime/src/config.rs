@@ -36,9 +36,20 @@ impl Config {
     /// # Errors
     /// A sentence with file, line and column, where a file cannot be read or understood.
     pub fn load(project: &Path) -> Result<Config, String> {
+        Config::read(user_folder().into_iter().chain([project.join(".phasegate")]))
+    }
+
+    /// The user's own configuration.
+    ///
+    /// # Errors
+    /// As for a project's.
+    pub fn of_user() -> Result<Config, String> {
+        Config::read(user_folder())
+    }
+
+    fn read(folders: impl IntoIterator<Item = PathBuf>) -> Result<Config, String> {
         let mut config = Config::default();
-        let files = user_folder().into_iter().chain([project.join(".phasegate")]);
-        for file in files.map(|folder| folder.join("config.toml")) {
+        for file in folders.into_iter().map(|folder| folder.join("config.toml")) {
             match std::fs::read_to_string(&file) {
                 Ok(text) => config.add(toml::from_str(&text).map_err(|error| {
                     let at = error.span().map_or(0, |span| span.start);

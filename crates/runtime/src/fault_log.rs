@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::world;
+
 /// A failure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FaultLine {
@@ -18,9 +20,9 @@ pub struct FaultLine {
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Where failures are kept: in the project if there is one, else in the user's state folder.
-pub fn path(project: Option<&Path>) -> Option<PathBuf> {
+fn path(project: Option<&Path>) -> Option<PathBuf> {
     if let Some(root) = project {
-        return Some(root.join(".phasegate/faults.jsonl"));
+        return world::inside(root, ".phasegate/faults.jsonl").ok();
     }
     let base = match std::env::var_os("XDG_STATE_HOME") {
         Some(folder) if !folder.is_empty() => PathBuf::from(folder),

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use phasegate_engine::functions::filename;
+use phasegate_engine::functions::{filename, from_filename};
 
 use crate::fault_point;
 use crate::run::RunId;
@@ -23,8 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A state document larger than this is refused.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// How much of a journal's end is searched for its last line.
-const TAIL: u64 = 1 << 20;
+/// How much of a journal's end is searched for its last line at first.
+const TAIL: u64 = 64 << 10;
+
+/// Where the runs of a project are kept.
+const RUNS: &str = ".phasegate/runs";
 
 /// A store in a project's folder.
 #[derive(Clone, Debug)]
@@ -44,20 +47,25 @@ impl FileStore {
         FileStore { root: root.to_path_buf() }
     }
 
-    /// Where a run's ledger, journal and lock are.
-    pub fn folder(&self, run: &RunId) -> PathBuf {
-        self.root.join(".phasegate/runs").join(filename(&run.workflow)).join(filename(&run.name))
+    /// A file of a run: its ledger, its journal, its lock. A link that leads out of the project is
+    /// refused, since a cloned repository could bring one along.
+    fn file(&self, run: &RunId, name: &str) -> Result<PathBuf, StoreError> {
+        let (workflow, run) = (filename(&run.workflow), filename(&run.name));
+        let place = match run.as_str() {
+            "" => format!("{RUNS}/{workflow}/{name}"),
+            run => format!("{RUNS}/{workflow}/{run}/{name}"),
+        };
+        world::inside(&self.root, &place).map_err(|why| StoreError::Refused(why.to_string()))
     }
 
     fn path(&self, key: &Key) -> Result<PathBuf, StoreError> {
         match key {
-            Key::Document(place) => world::inside(&self.root, place).map_err(StoreError::Refused),
-            Key::Ledger(run) => Ok(self.folder(run).join("ledger.json")),
+            Key::Document(place) => {
+                world::inside(&self.root, place).map_err(|why| StoreError::Refused(why.to_string()))
+            }
+            Key::Ledger(run) => self.file(run, "ledger.json"),
+            Key::Journal(run) => self.file(run, "journal.jsonl"),
         }
-    }
-
-    fn journal(&self, run: &RunId) -> PathBuf {
-        self.folder(run).join("journal.jsonl")
     }
 }
 
@@ -87,9 +95,10 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 
 impl Store for FileStore {
     fn lease(&self, run: &RunId, document: &Key) -> Result<Box<dyn Lease>, StoreError> {
-        let folder = self.folder(run);
-        fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
-        let path = folder.join("lock");
+        let path = self.file(run, "lock")?;
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed("create", folder))?;
+        }
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file = file.map_err(failed("open", &path))?;
         let since = Instant::now();
@@ -114,8 +123,27 @@ impl Store for FileStore {
         Ok(Box::new(FileLease(file)))
     }
 
+    fn runs(&self) -> Vec<RunId> {
+        let folders = |path: &Path| {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).collect::<Vec<PathBuf>>()
+        };
+        let name =
+            |path: &Path| from_filename(&path.file_name().unwrap_or_default().to_string_lossy());
+        let mut runs = Vec::new();
+        for workflow in folders(&self.root.join(RUNS)) {
+            for run in folders(&workflow) {
+                if run.join("ledger.json").is_file() {
+                    runs.push(RunId { workflow: name(&workflow), name: name(&run) });
+                }
+            }
+        }
+        runs
+    }
+
     fn documents(&self, pattern: &str) -> Result<Vec<String>, StoreError> {
-        Walk::new(&self.root).files(pattern).map_err(StoreError::Refused)
+        let found = Walk::with_links_out(&self.root).files(pattern);
+        found.map_err(|why| StoreError::Refused(why.to_string()))
     }
 
     fn get(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
@@ -189,7 +217,7 @@ impl Store for FileStore {
     }
 
     fn append(&self, run: &RunId, line: &str) -> Result<(), StoreError> {
-        let path = self.journal(run);
+        let path = self.path(&Key::Journal(run.clone()))?;
         let (_, torn) = self.last_line(run)?;
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let mut file = file.map_err(failed("open", &path))?;
@@ -211,29 +239,35 @@ impl Store for FileStore {
     }
 
     fn last_line(&self, run: &RunId) -> Result<(Option<String>, usize), StoreError> {
-        let path = self.journal(run);
+        let path = self.path(&Key::Journal(run.clone()))?;
         let mut file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok((None, 0)),
             Err(error) => return Err(failed("open", &path)(error)),
         };
         let length = file.metadata().map_err(failed("read", &path))?.len();
-        let start = length.saturating_sub(TAIL);
-        file.seek(SeekFrom::Start(start)).map_err(failed("read", &path))?;
-        let mut tail = Vec::new();
-        file.read_to_end(&mut tail).map_err(failed("read", &path))?;
-        let whole = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-        let torn = tail.len() - whole;
-        let line = tail[..whole].strip_suffix(b"\n").map(|lines| {
-            let from =
-                lines.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-            String::from_utf8_lossy(&lines[from..]).into_owned()
-        });
-        Ok((line, torn))
+        let mut size = TAIL.min(length);
+        loop {
+            file.seek(SeekFrom::Start(length - size)).map_err(failed("read", &path))?;
+            let mut tail = Vec::new();
+            file.read_to_end(&mut tail).map_err(failed("read", &path))?;
+            let newline = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte == b'\n');
+            let whole = newline(&tail).map_or(0, |newline| newline + 1);
+            let start = tail[..whole].strip_suffix(b"\n").and_then(newline).map(|at| at + 1);
+            // The line before the last must be seen to end, or the tail to be all there is.
+            if start.is_none() && size < length {
+                size = (size * 4).min(length);
+                continue;
+            }
+            let line = tail[..whole].strip_suffix(b"\n");
+            let line = line.map(|lines| &lines[start.unwrap_or(0)..]);
+            let line = line.map(|line| String::from_utf8_lossy(line).into_owned());
+            return Ok((line, tail.len() - whole));
+        }
     }
 
     fn lines(&self, run: &RunId) -> Result<Vec<String>, StoreError> {
-        let path = self.journal(run);
+        let path = self.path(&Key::Journal(run.clone()))?;
         let text = match fs::read(&path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

@@ -41,6 +41,8 @@ pub enum GateError {
     Store(#[from] StoreError),
     #[error("workflow {0}: {1}")]
     Workflow(String, LoadError),
+    #[error("the state document {1} of run {0} is gone; `phasegate cancel {0}` ends the run")]
+    Gone(RunId, String),
     #[error("{0}")]
     Other(String),
 }

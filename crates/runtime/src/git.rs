@@ -13,19 +13,31 @@ pub fn changed_since(root: &Path, moment: Timestamp) -> bool {
         let time = path.symlink_metadata().ok().and_then(|meta| meta.modified().ok());
         time.and_then(|time| Timestamp::try_from(time).ok()).is_some_and(|time| time > moment)
     };
+    // A file that is gone shows in its folder.
+    let changed = |path: &Path| {
+        newer(path) || (!path.exists() && path.parent().is_some_and(|folder| newer(folder)))
+    };
+    let ours = ["--", ".", ":(exclude).phasegate"];
+    let options = ["ls-files", "-z", "--modified", "--others", "--exclude-standard"];
+    let files = git(root, options.into_iter().chain(ours)).unwrap_or_default();
+    let files = files.split('\0').filter(|name| !name.is_empty());
+    let log = git(root, ["rev-parse", "--git-path", "logs/HEAD"]).unwrap_or_default();
+    files.map(|name| root.join(name)).any(|path| changed(&path))
+        || (!log.is_empty() && newer(&root.join(log.trim_end())))
+}
+
+fn git<'a>(root: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let output = Command::new("git")
-        .args(["-C"])
+        .arg("-C")
         .arg(root)
-        .args(["ls-files", "-z", "--modified", "--others", "--exclude-standard"])
-        .args(["--", ".", ":(exclude).phasegate"])
+        .args(arguments)
+        // Set by a git hook that runs us, these would point to another repository.
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_WORK_TREE")
+        .env_remove("GIT_INDEX_FILE")
         .stdin(Stdio::null())
         .stderr(Stdio::null())
-        .output();
-    let Ok(output) = output else { return false };
-    if !output.status.success() {
-        return false;
-    }
-    let files = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    files.map(String::from_utf8_lossy).any(|name| newer(&root.join(&*name)))
-        || newer(&root.join(".git/logs/HEAD"))
+        .output()
+        .ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }

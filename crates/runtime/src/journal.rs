@@ -2,10 +2,14 @@
 
 use jiff::Timestamp;
 use phasegate_engine::answer::Answer;
+use phasegate_engine::decide::params as params_of;
 use phasegate_engine::digest::digest;
 use phasegate_engine::evidence::Reading;
+use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Move, Trace};
 use serde::{Deserialize, Serialize};
+
+use crate::ledger::Ledger;
 
 /// A line of a journal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,7 +39,24 @@ pub struct Line {
     pub hash: String,
 }
 
+/// How many readings and moves a line lists, and how long a text in it may be.
+const MOST_LISTED: usize = 64;
+const MOST_TEXT: usize = 10_000;
+
 impl Line {
+    /// Cuts what could make the line too long to read: a journal is read line by line, for years.
+    pub fn bound(mut self) -> Line {
+        let more = self.moves.len().saturating_sub(MOST_LISTED);
+        if more > 0 {
+            self.moves.truncate(MOST_LISTED);
+            self.notes.push(format!("{more} more moves are not listed"));
+        }
+        self.evidence.truncate(MOST_LISTED);
+        self.answer = self.answer.shortened(MOST_TEXT);
+        self.event.params = shortened(&self.event.params);
+        self
+    }
+
     /// The line's text, sealed with its hash.
     pub fn seal(mut self) -> Result<String, serde_json::Error> {
         self.hash = String::new();
@@ -46,30 +67,42 @@ impl Line {
     }
 }
 
+/// Parameters with the digest of a long one in its place.
+fn shortened(params: &Json) -> Json {
+    let Json::Object(members) = params else { return params.clone() };
+    let members = members.iter().map(|(name, value)| {
+        let text = value.to_text(None);
+        let short = match text.len() {
+            ..1_000 => value.clone(),
+            length => Json::from(format!("{length} bytes, digest {}", digest(text.as_bytes()))),
+        };
+        (name.to_string(), short)
+    });
+    params_of(members)
+}
+
 /// The seal of a line's text, and the text that it seals.
 fn seal_of(line: &str) -> Option<(&str, String)> {
     let (body, seal) = line.rsplit_once(",\"hash\":\"")?;
     Some((seal.strip_suffix("\"}")?, format!("{body}}}")))
 }
 
-/// The number and the hash that the next line continues from.
-pub fn continue_from(last: Option<&str>) -> (u64, String) {
+/// The number and the hash of a line; none where it cannot be read.
+pub fn position(line: &str) -> Option<(u64, String)> {
     #[derive(Deserialize)]
     struct Tail {
         seq: u64,
         hash: String,
     }
-    match last.and_then(|line| serde_json::from_str::<Tail>(line).ok()) {
-        Some(tail) => (tail.seq, tail.hash),
-        None => (0, String::new()),
-    }
+    let tail: Tail = serde_json::from_str(line).ok()?;
+    Some((tail.seq, tail.hash))
 }
 
-/// Checks the chain.
+/// Checks the chain, up to the line that the ledger knows as the last.
 ///
 /// # Errors
 /// The first line that does not fit, and why.
-pub fn verify(lines: &[String]) -> Result<u64, String> {
+pub fn verify(lines: &[String], ledger: &Ledger) -> Result<u64, String> {
     let mut prev = String::new();
     let mut seq = 0;
     for (index, text) in lines.iter().enumerate() {
@@ -87,6 +120,13 @@ pub fn verify(lines: &[String]) -> Result<u64, String> {
         }
         prev = seal.to_string();
         seq = line.seq;
+        if seq == ledger.seq && !ledger.head.is_empty() && prev != ledger.head {
+            return Err(format!("line {at} is not the one that the ledger knows"));
+        }
+    }
+    // A process that died after its journal line leaves the ledger behind, never ahead.
+    if seq < ledger.seq {
+        return Err(format!("it ends with line {seq}, but the ledger knows {} lines", ledger.seq));
     }
     Ok(seq)
 }

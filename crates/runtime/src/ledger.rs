@@ -15,8 +15,10 @@ const MOST_READINGS: usize = 256;
 pub struct Ledger {
     pub schema: u32,
     pub run: String,
-    /// The number of the last journal line.
+    /// The number of the last journal line, and its hash.
     pub seq: u64,
+    #[serde(default)]
+    pub head: String,
     pub started_at: Option<Timestamp>,
     /// The digest of the definition that last decided.
     pub definition: String,
@@ -25,8 +27,12 @@ pub struct Ledger {
     pub owner: Option<Owner>,
     #[serde(default)]
     pub cancelled: Option<Cancelled>,
+    /// The last answer, for people.
     #[serde(default)]
     pub last: Option<Last>,
+    /// The block that the agent is working on: our last answer to a stop, if that was a block.
+    #[serde(default)]
+    pub insisting: Option<Insisting>,
     /// How many times the agent was told to go on.
     #[serde(default)]
     pub blocks: u64,
@@ -53,25 +59,29 @@ pub struct Cancelled {
     pub reason: Option<String>,
 }
 
-/// The last answer, and the world in which it was given.
+/// The last answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Last {
     pub at: Timestamp,
     pub event: String,
     pub answer: Answer,
+}
+
+/// A block, and the world in which it was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Insisting {
+    pub since: Timestamp,
     /// The digest of the state document after the step.
     pub document: String,
     /// What the evidence was, by query.
-    #[serde(default)]
     pub readings: BTreeMap<String, String>,
     /// How many blocks were given since anything last changed, this one included.
-    #[serde(default)]
-    pub unchanged_blocks: u32,
+    pub blocks: u32,
 }
 
-impl Last {
-    /// Whether the state or the evidence differ from what the last answer saw. Only evidence that
-    /// both looked at can differ.
+impl Insisting {
+    /// Whether the state or the evidence differ from what the block saw. Only evidence that both
+    /// looked at can differ.
     pub fn moved_on(&self, document: &str, readings: &[Reading]) -> bool {
         self.document != document
             || readings.iter().any(|reading| {

@@ -18,24 +18,20 @@ pub struct Project {
 }
 
 impl Project {
-    /// The project that a folder belongs to: the nearest folder upward that has a `.phasegate`
-    /// or a place where a known workflow keeps its documents.
-    ///
-    /// # Errors
-    /// A sentence, where the configuration cannot be understood.
-    pub fn find(from: &Path) -> Result<Option<Project>, String> {
+    /// The folder of the project that a folder belongs to: the nearest upward that has a
+    /// `.phasegate` or a place where a known workflow keeps its documents.
+    pub fn root_of(from: &Path) -> Option<PathBuf> {
+        let config = Config::of_user().unwrap_or_default();
         let general = catalog(None);
-        let defaults = Config::default();
-        let mut marks: Vec<String> = general
-            .iter()
-            .filter_map(|entry| entry.document(&defaults))
+        let places = general.iter().filter_map(|entry| entry.document(&config));
+        let marks: Vec<String> = places
             .map(|place| glob::fixed_prefix(&place).to_string())
-            .filter(|mark| !mark.starts_with(".phasegate"))
+            // A pattern that starts with a `*` marks no folder.
+            .filter(|mark| !mark.is_empty() && !mark.starts_with(".phasegate"))
+            .chain([".phasegate".to_string()])
             .collect();
-        marks.push(".phasegate".into());
-        let root =
-            from.ancestors().find(|folder| marks.iter().any(|mark| folder.join(mark).exists()));
-        root.map(Project::open).transpose()
+        let is_project = |folder: &&Path| marks.iter().any(|mark| folder.join(mark).exists());
+        from.ancestors().find(is_project).map(Path::to_path_buf)
     }
 
     /// The project at a folder, whether or not anything is there yet.

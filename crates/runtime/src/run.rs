@@ -23,6 +23,17 @@ impl RunId {
         let name = if name.is_empty() { ONLY } else { name };
         Some(RunId { workflow: workflow.into(), name: name.into() })
     }
+
+    /// Where the run's state document is, for a workflow whose documents match `pattern`.
+    pub fn place(&self, pattern: &str) -> String {
+        pattern.replacen('*', &self.name, 1)
+    }
+}
+
+/// A name for a run that a person can type and a file can have: everything else becomes a dash.
+pub fn plain_name(text: &str) -> String {
+    let dashed = text.replace(|c: char| !(c.is_alphanumeric() || "-_.".contains(c)), "-");
+    dashed.trim_matches(['-', '.']).to_string()
 }
 
 impl fmt::Display for RunId {

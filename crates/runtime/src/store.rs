@@ -10,6 +10,8 @@ pub enum Key {
     Document(String),
     /// A run's bookkeeping.
     Ledger(RunId),
+    /// A run's journal, as a whole.
+    Journal(RunId),
 }
 
 /// A stored value and what it was when it was read.
@@ -45,8 +47,11 @@ pub trait Lease {}
 
 /// A store of runs.
 pub trait Store {
-    /// Waits for the exclusive use of a run.
+    /// Waits for the exclusive use of a run; of a workflow, where the run has no name.
     fn lease(&self, run: &RunId, document: &Key) -> Result<Box<dyn Lease>, StoreError>;
+
+    /// The runs that have a ledger, whether or not their documents exist.
+    fn runs(&self) -> Vec<RunId>;
 
     /// The places of state documents that match a pattern, sorted.
     fn documents(&self, pattern: &str) -> Result<Vec<String>, StoreError>;

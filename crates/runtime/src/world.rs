@@ -15,7 +15,7 @@ use crate::transcript;
 const MOST_BYTES: u64 = 64 << 20;
 
 /// A search that meets more files than this is given up.
-const MOST_FILES: usize = 200_000;
+const MOST_FILES: usize = 100_000;
 
 /// What the client told about the agent.
 #[derive(Clone, Debug, Default)]
@@ -44,11 +44,10 @@ impl World {
 /// The path in the project, unless it leads out of it.
 ///
 /// # Errors
-/// A sentence that says why not.
-pub fn inside(root: &Path, path: &str) -> Result<PathBuf, String> {
-    contained(path).map_err(|refused| match refused {
-        NoEvidence::Refused(why) | NoEvidence::Unreadable(why) => why,
-    })?;
+/// Refused where the path itself leads out, unreadable where a link on it does: whoever made the
+/// link must not be able to turn a missing artifact into a fault that opens the gate.
+pub fn inside(root: &Path, path: &str) -> Result<PathBuf, NoEvidence> {
+    contained(path)?;
     let full = root.join(path);
     // Links are followed as far as the path exists; what does not exist leads nowhere.
     let mut existing = full.as_path();
@@ -65,7 +64,7 @@ pub fn inside(root: &Path, path: &str) -> Result<PathBuf, String> {
     if real.starts_with(&root) {
         Ok(full)
     } else {
-        Err(format!("the path {path:?} leads out of the project through a link"))
+        Err(NoEvidence::Unreadable(format!("{path} leads out of the project through a link")))
     }
 }
 
@@ -73,35 +72,59 @@ pub fn inside(root: &Path, path: &str) -> Result<PathBuf, String> {
 pub struct Walk<'r> {
     root: &'r Path,
     found: Vec<String>,
+    met: usize,
+    /// Whether links that lead out of the project are found too, for whoever must speak of them.
+    with_links_out: bool,
 }
 
 impl<'r> Walk<'r> {
-    /// A search below `root`.
+    /// A search below `root` for files in the project.
     pub fn new(root: &'r Path) -> Walk<'r> {
-        Walk { root, found: Vec::new() }
+        Walk { root, found: Vec::new(), met: 0, with_links_out: false }
+    }
+
+    /// A search that also finds links that lead out of the project.
+    pub fn with_links_out(root: &'r Path) -> Walk<'r> {
+        Walk { with_links_out: true, ..Walk::new(root) }
     }
 
     /// The files that match, relative to the root, sorted.
     ///
     /// # Errors
-    /// A sentence, where the pattern leads out of the project or matches far too much.
-    pub fn files(mut self, pattern: &str) -> Result<Vec<String>, String> {
+    /// Where the pattern leads out of the project, or the search meets far too much.
+    pub fn files(mut self, pattern: &str) -> Result<Vec<String>, NoEvidence> {
+        contained(pattern)?;
         let prefix = glob::fixed_prefix(pattern);
         if prefix == pattern {
-            let path = inside(self.root, pattern)?;
-            return Ok(if path.is_file() { vec![pattern.to_string()] } else { Vec::new() });
+            if self.is_file(pattern) {
+                self.found.push(pattern.to_string());
+            }
+            return Ok(self.found);
         }
-        if !prefix.is_empty() && !inside(self.root, prefix)?.is_dir() {
+        if !prefix.is_empty() && !self.is_folder(prefix) {
             return Ok(Vec::new());
         }
-        let rest: Vec<&str> = pattern[prefix.len()..].trim_start_matches('/').split('/').collect();
+        let mut rest: Vec<&str> =
+            pattern[prefix.len()..].trim_start_matches('/').split('/').collect();
+        rest.dedup_by(|a, b| *a == "**" && *b == "**");
         self.folder(prefix, &rest)?;
         self.found.sort();
         self.found.dedup();
         Ok(self.found)
     }
 
-    fn folder(&mut self, folder: &str, pattern: &[&str]) -> Result<(), String> {
+    fn is_file(&self, path: &str) -> bool {
+        match inside(self.root, path) {
+            Ok(full) => full.is_file(),
+            Err(_) => self.with_links_out && self.root.join(path).is_symlink(),
+        }
+    }
+
+    fn is_folder(&self, path: &str) -> bool {
+        inside(self.root, path).is_ok_and(|full| full.is_dir())
+    }
+
+    fn folder(&mut self, folder: &str, pattern: &[&str]) -> Result<(), NoEvidence> {
         let Some((first, rest)) = pattern.split_first() else { return Ok(()) };
         let join = |name: &str| match folder {
             "" => name.to_string(),
@@ -115,18 +138,20 @@ impl<'r> Walk<'r> {
             }
         } else if !glob::is_pattern(first) {
             let path = join(first);
-            let full = inside(self.root, &path)?;
-            if rest.is_empty() {
-                if full.is_file() {
-                    self.keep(path)?;
-                }
-            } else if full.is_dir() {
+            if rest.is_empty() && self.is_file(&path) {
+                self.found.push(path);
+            } else if !rest.is_empty() && self.is_folder(&path) {
                 self.folder(&path, rest)?;
             }
             return Ok(());
         }
         let Ok(entries) = fs::read_dir(self.root.join(folder)) else { return Ok(()) };
         for entry in entries.flatten() {
+            self.met += 1;
+            if self.met > MOST_FILES {
+                let why = format!("a search below {folder} meets more than {MOST_FILES} files");
+                return Err(NoEvidence::Refused(why));
+            }
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
             let Ok(kind) = entry.file_type() else { continue };
@@ -137,28 +162,15 @@ impl<'r> Walk<'r> {
                 }
             } else if glob::component(first, name) {
                 let path = join(name);
-                let (is_file, is_dir) = if kind.is_symlink() {
-                    match inside(self.root, &path) {
-                        Ok(full) => (full.is_file(), full.is_dir()),
-                        Err(_) => (false, false),
-                    }
-                } else {
-                    (kind.is_file(), kind.is_dir())
-                };
+                let is_link = kind.is_symlink();
+                let is_file = kind.is_file() || (is_link && self.is_file(&path));
+                let is_folder = kind.is_dir() || (is_link && self.is_folder(&path));
                 if rest.is_empty() && is_file {
-                    self.keep(path)?;
-                } else if !rest.is_empty() && is_dir {
+                    self.found.push(path);
+                } else if !rest.is_empty() && is_folder {
                     self.folder(&path, rest)?;
                 }
             }
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self, path: String) -> Result<(), String> {
-        self.found.push(path);
-        if self.found.len() > MOST_FILES {
-            return Err(format!("the pattern matches more than {MOST_FILES} files"));
         }
         Ok(())
     }
@@ -166,7 +178,7 @@ impl<'r> Walk<'r> {
 
 impl Evidence for World {
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, NoEvidence> {
-        let full = inside(&self.root, path).map_err(NoEvidence::Refused)?;
+        let full = inside(&self.root, path)?;
         match fs::metadata(&full) {
             Ok(meta) if meta.is_dir() => Ok(None),
             Ok(meta) if meta.len() > MOST_BYTES => Err(NoEvidence::Unreadable(format!(
@@ -190,12 +202,13 @@ impl Evidence for World {
     }
 
     fn list(&self, pattern: &str) -> Result<Vec<String>, NoEvidence> {
-        Walk::new(&self.root).files(pattern).map_err(NoEvidence::Refused)
+        Walk::new(&self.root).files(pattern)
     }
 
     fn modified(&self, path: &str) -> Result<Option<Timestamp>, NoEvidence> {
-        let full = inside(&self.root, path).map_err(NoEvidence::Refused)?;
-        let time = fs::metadata(&full).ok().and_then(|meta| meta.modified().ok());
+        let full = inside(&self.root, path)?;
+        let file = fs::metadata(&full).ok().filter(fs::Metadata::is_file);
+        let time = file.and_then(|meta| meta.modified().ok());
         Ok(time.and_then(|time| Timestamp::try_from(time).ok()))
     }
 

@@ -1,10 +1,12 @@
 //! Expressions in a decision: the names they see, the parts of a guard, and texts.
 
+use std::error::Error as _;
 use std::sync::Arc;
 
-use minijinja::Value;
+use minijinja::{Error, ErrorKind, Value};
 
 use super::{Deciding, Fault, MOST_TRIED};
+use crate::functions::Failed;
 use crate::json::Json;
 use crate::step::Part;
 use crate::workflow::{Expression, GuardParts, TextId};
@@ -95,6 +97,9 @@ impl<'w> Deciding<'w> {
             self.context(text.names().variables.iter().map(|used| used.path[0].as_str()))?;
         let rendered = self.env.render_str(&text.text, context);
         rendered.map_err(|error| {
+            if let Some(Failed(message)) = failed(&error) {
+                return Fault::new(message.clone());
+            }
             let (line, _) = text.source.position(text.span.start);
             let line = line + error.line().unwrap_or(1) - 1;
             Fault::new(format!("{}:{line}: {}", text.source.name, explain(&error)))
@@ -107,15 +112,21 @@ impl<'w> Deciding<'w> {
             if context.iter().any(|(known, _)| *known == name) {
                 continue;
             }
-            if let Some(value) = self.named(name)? {
-                context.push((name, value));
+            match self.named(name) {
+                Ok(Some(value)) => context.push((name, value)),
+                Ok(None) => {}
+                // It fails where it is used, and an expression may well not come to that.
+                Err(fault) => {
+                    let error = Error::new(ErrorKind::InvalidOperation, fault.message);
+                    context.push((name, Value::from(error)));
+                }
             }
         }
         Ok(Value::from_pairs(context))
     }
 
     fn named(&mut self, name: &str) -> Result<Option<Value>, Fault> {
-        for depth in (0..self.bound.len()).rev() {
+        for depth in (0..self.visible).rev() {
             let bound = &self.bound[depth];
             let machine = self.workflow.machine(bound.machine);
             if &*machine.name == name {
@@ -126,7 +137,10 @@ impl<'w> Deciding<'w> {
                 return Ok(Some(value.clone()));
             }
             if let Some((name, facts)) = machine.lets.iter().find(|(known, _)| &**known == name) {
-                let value = self.evaluate(facts)?;
+                let visible = std::mem::replace(&mut self.visible, depth + 1);
+                let value = self.evaluate(facts);
+                self.visible = visible;
+                let value = value?;
                 self.bound[depth].lets.insert(name.clone(), value.clone());
                 return Ok(Some(value));
             }
@@ -135,7 +149,7 @@ impl<'w> Deciding<'w> {
             "run" => Some(self.run.to_value()),
             "event" => Some(self.event.to_value()),
             "params" => Some(self.params.to_value()),
-            "key" => Some(self.here().key.to_value()),
+            "key" => Some(self.bound[self.visible - 1].key.to_value()),
             _ => {
                 let found = self.workflow.constants.iter().find(|(known, _)| known == name);
                 found.map(|(_, value)| value.to_value())
@@ -149,11 +163,19 @@ fn place_of(expression: &Expression) -> String {
     format!("{}:{line}:{column}: `{}`", expression.source.name, expression.text)
 }
 
-pub(super) fn fault_at(expression: &Expression, error: &minijinja::Error) -> Fault {
+/// What the workflow itself says is wrong.
+fn failed(error: &Error) -> Option<&Failed> {
+    error.source().and_then(|source| source.downcast_ref())
+}
+
+pub(super) fn fault_at(expression: &Expression, error: &Error) -> Fault {
+    if let Some(Failed(message)) = failed(error) {
+        return Fault::new(message.clone());
+    }
     Fault::new(format!("{}: {}", place_of(expression), explain(error)))
 }
 
-fn explain(error: &minijinja::Error) -> String {
+fn explain(error: &Error) -> String {
     match error.detail() {
         Some(detail) => detail.to_string(),
         None => error.kind().to_string(),

@@ -189,7 +189,7 @@ impl Reader<'_> {
             Ok(value) => Some(value),
             Err(error) => {
                 let message = error.message().to_string();
-                let hint = meant(&message);
+                let hint = meant(&message).map(|name| format!("did you mean `{name}`?"));
                 let span = error.span().unwrap_or(span);
                 self.found.error("shape", self.source, span, message).hint = hint;
                 None
@@ -199,12 +199,15 @@ impl Reader<'_> {
 }
 
 /// A hint for serde's "unknown field `a`, expected one of `b`, `c`".
-fn meant(message: &str) -> Option<String> {
+fn meant(message: &str) -> Option<&str> {
     let rest =
         message.strip_prefix("unknown field `").or(message.strip_prefix("unknown variant `"))?;
     let names: Vec<&str> = rest.split('`').step_by(2).collect();
     let (unknown, known) = names.split_first()?;
-    closest(unknown, known.iter().copied()).map(|name| format!("did you mean `{name}`?"))
+    // Tables are taken out before serde sees the rest, so it does not know their names.
+    let tables = ["action", "any", "const", "let", "machine", "phase", "record", "state"];
+    let tables = tables.into_iter().filter(|_| known.contains(&"name") || known.contains(&"each"));
+    closest(unknown, known.iter().copied().chain(tables))
 }
 
 /// A table that has no keys of its own.

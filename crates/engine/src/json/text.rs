@@ -9,7 +9,7 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Number;
 
-use super::{Json, List, Object};
+use super::{Json, LARGE, List, Object};
 
 impl Json {
     /// Parses JSON text.
@@ -195,7 +195,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         while let Some(key) = source.next_key_seed(KeySeed(self.0))? {
             let value = source.next_value_seed(Seed(self.0))?;
             let members = &mut self.0.open[start..];
-            let known = if members.len() < 32 {
+            let known = if members.len() < LARGE {
                 members.iter().position(|(known, _)| Arc::ptr_eq(known, &key))
             } else {
                 if places.is_empty() {
@@ -214,6 +214,6 @@ impl<'de> Visitor<'de> for Seed<'_> {
             }
         }
         let members = self.0.open.split_off(start);
-        Ok(Json::Object(Arc::new(Object { members, record: None })))
+        Ok(Json::Object(Arc::new(Object { members, ..Object::default() })))
     }
 }

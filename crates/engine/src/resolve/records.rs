@@ -23,7 +23,13 @@ impl Resolver<'_> {
             .collect();
         for (name, value) in &overrides.constants {
             match constants.iter_mut().find(|(known, _)| known == name) {
-                Some((_, constant)) => *constant = value.clone(),
+                Some((_, constant)) if constant.kind() == value.kind() => *constant = value.clone(),
+                Some((_, constant)) => {
+                    let (kind, given) = (constant.kind(), value.brief());
+                    let message =
+                        format!("the configuration sets `{name}` to {given}, but it is {kind}");
+                    self.error(0..0, "constant", message);
+                }
                 None => {
                     let known: Vec<&str> = constants.iter().map(|(name, _)| &**name).collect();
                     let known = known.join(", ");
@@ -47,7 +53,18 @@ impl Resolver<'_> {
             }
             records.push(Arc::new(Record { name: name.clone(), fields }));
         }
-        Records(records)
+        let records = Records(records);
+        for (record, text) in records.0.iter().zip(&definition.records) {
+            for field in &record.fields {
+                let mut default = field.default.clone().unwrap_or_default();
+                let name = format!("the default of `{}`", field.name);
+                let fits = records.declare(&field.ty, &mut default, &name);
+                if let (Some(_), Err(found)) = (&field.default, fits) {
+                    self.error(text.name.span(), "default", found[0].to_string());
+                }
+            }
+        }
+        records
     }
 
     fn field(

@@ -15,7 +15,7 @@ use phasegate_runtime::config::Config;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
 
-use super::{Failed, Outcome, actor, chosen_run, session};
+use super::{Failed, Outcome, actor, chosen_among, session};
 use crate::print;
 
 /// What a workflow that declares no way to start can still do.
@@ -34,7 +34,8 @@ pub fn command(entry: &Entry) -> Command {
         .arg_required_else_help(true);
     if workflow.action(START).is_none() {
         let name = Arg::new("name").long("name").value_name("NAME").help("The run's name");
-        command = command.subcommand(Command::new(START).about("Start a run").arg(name));
+        let start = Command::new(START).about("Start a run").arg(name).arg(json());
+        command = command.subcommand(start);
     }
     for action in &workflow.actions {
         command = command.subcommand(subcommand(action));
@@ -49,7 +50,10 @@ fn subcommand(action: &Action) -> Command {
         let mut arg = Arg::new(param.name.clone()).long(flag).help(param.about.clone());
         arg = match param.ty {
             ParamType::Boolean => arg.action(ArgAction::SetTrue),
-            ParamType::Integer => arg.value_name("N").value_parser(clap::value_parser!(i64)),
+            ParamType::Integer => {
+                let number = clap::value_parser!(i64);
+                arg.value_name("N").value_parser(number).allow_negative_numbers(true)
+            }
             ParamType::String => arg.value_name("TEXT"),
             ParamType::JsonFile => arg.value_name("FILE"),
         };
@@ -65,8 +69,11 @@ fn subcommand(action: &Action) -> Command {
         command =
             command.arg(Arg::new("run").value_name("RUN").help("The run; by default the only one"));
     }
-    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON");
-    command.arg(json)
+    command.arg(json())
+}
+
+fn json() -> Arg {
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON")
 }
 
 /// Carries out an action.
@@ -92,24 +99,25 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
         let run = gate.create(&workflow, Some((*name, *document)), &event)?;
         return started(&workflow, &run, as_json);
     }
-    let chosen = matches.get_one::<String>("run").map(String::as_str);
-    let run = match chosen {
-        // Of a workflow's own command, a plain name is one of its runs.
-        Some(chosen) if !chosen.contains('/') => gate.run(&format!("{name}/{chosen}"))?,
-        Some(chosen) => gate.run(chosen)?,
-        None => chosen_run(&gate, None).or_else(|_| gate.run(name))?,
-    };
+    let chosen = matches.get_one::<String>("run").map(|chosen| match chosen.contains('/') {
+        true => chosen.clone(),
+        false => format!("{name}/{chosen}"),
+    });
+    let run = chosen_among(&gate, chosen.as_deref(), |run| run.id.workflow == name)?;
+    if run.id.workflow != name {
+        return Err(Failed(format!("run {} is not one of {name}", run.id)));
+    }
     match &action.does {
         Does::Show { text, json } => {
             let shown = match json {
                 Some(json) if as_json => {
-                    let text = gate.show(&run, *json, &event)?;
+                    let text = gate.show(&workflow, &run, *json, &event)?;
                     Json::parse(text.as_bytes())
                         .map_err(|error| format!("the workflow's JSON is not valid: {error}"))?
                         .to_text(Some("  "))
                 }
                 None if as_json => return Err(Failed(format!("`{action_name}` has no JSON form"))),
-                _ => gate.show(&run, *text, &event)?,
+                _ => gate.show(&workflow, &run, *text, &event)?,
             };
             print::out(shown.trim_end());
             print::line("");
@@ -136,7 +144,7 @@ fn start(gate: &Gate, workflow: &Workflow, matches: &ArgMatches) -> Outcome {
     let event =
         Event { name: START.into(), actor: actor(), session: session(), params: params(given) };
     let run = gate.create(workflow, None, &event)?;
-    started(workflow, &run, false)
+    started(workflow, &run, matches.get_flag("json"))
 }
 
 fn started(workflow: &Workflow, run: &phasegate_runtime::run::RunId, as_json: bool) -> Outcome {
@@ -145,7 +153,7 @@ fn started(workflow: &Workflow, run: &phasegate_runtime::run::RunId, as_json: bo
         print::json(&serde_json::json!({ "run": run, "document": document }));
     } else {
         print::line(&format!("Run {run} has started: {document}"));
-        print::line("The next stop of an agent in this project is answered by it.");
+        print::line("It answers the stops of the first session here that has no other run.");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -174,7 +182,8 @@ fn value(param: &Param, matches: &ArgMatches) -> Result<Json, Failed> {
             Some(path) => {
                 let bytes = std::fs::read(Path::new(path))
                     .map_err(|error| format!("cannot read {path}: {error}"))?;
-                let value = Json::parse(&bytes)
+                let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+                let value = Json::parse(text)
                     .map_err(|error| format!("{path} is not valid JSON: {error}"))?;
                 Json::from([("path", Json::from(path.as_str())), ("value", value)])
             }

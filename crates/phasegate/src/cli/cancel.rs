@@ -23,6 +23,10 @@ pub struct Options {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Gate::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
+    if !gate.is_working(&run) {
+        print::line(&format!("Run {} is {} already.", run.id, gate.report(&run).condition));
+        return Ok(ExitCode::SUCCESS);
+    }
     let event =
         Event { name: "cancel".into(), actor: actor(), session: session(), params: Json::object() };
     gate.cancel(&run, &event, options.reason.clone())?;

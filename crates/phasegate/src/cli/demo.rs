@@ -11,6 +11,8 @@ use phasegate_engine::definition::Bundle;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::workflow::Workflow;
+use phasegate_runtime::catalog::{Entry, Origin};
+use phasegate_runtime::config::Config;
 use phasegate_runtime::gate::{Found, Gate};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::world::{Told, World};
@@ -22,9 +24,8 @@ use crate::print::{self, Paint, paint};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The workflow
-    #[arg(default_value = "triage")]
-    name: String,
+    /// The workflow; by default the first that has a demo
+    name: Option<String>,
     /// Keep the temporary project, to look around in it
     #[arg(long)]
     keep: bool,
@@ -76,16 +77,34 @@ struct HookAnswer {
     system_message: Option<String>,
 }
 
-pub fn run(options: &Options) -> Outcome {
+pub fn run(here: &Project, options: &Options) -> Outcome {
+    let entry = match &options.name {
+        Some(name) => {
+            here.workflow(name).ok_or_else(|| format!("there is no workflow {name:?}"))?
+        }
+        None => {
+            let has_demo =
+                |entry: &&Entry| entry.bundle().is_ok_and(|bundle| script(&bundle).is_ok());
+            here.workflows.iter().find(has_demo).ok_or("no workflow here has a demo")?
+        }
+    };
+    let name = &entry.name;
+    let bundle = entry.bundle()?;
+    let workflow = entry.load(&Config::default())?;
     let folder = tempfile::Builder::new().prefix("phasegate-demo-").tempdir()?;
     let root = folder.path().canonicalize()?;
     std::fs::create_dir(root.join(".phasegate"))?;
+    if let Origin::File(_) = entry.origin {
+        let own = root.join(".phasegate/workflows").join(name);
+        for (path, file) in
+            bundle.files.iter().chain([(&"workflow.toml".into(), &bundle.definition)])
+        {
+            let path = own.join(path);
+            std::fs::create_dir_all(path.parent().unwrap_or(&own))?;
+            std::fs::write(path, &*file.text)?;
+        }
+    }
     let project = Project::open(&root)?;
-    let entry = project
-        .workflow(&options.name)
-        .ok_or_else(|| Failed(format!("there is no workflow {:?}", options.name)))?;
-    let bundle = entry.bundle()?;
-    let workflow = entry.load(&project.config)?;
     let script = script(&bundle)?;
     for (path, file) in &bundle.files {
         if let Some(name) = path.strip_prefix(FOLDER) {
@@ -96,7 +115,7 @@ pub fn run(options: &Options) -> Outcome {
     print::line(
         "A scripted agent works in a temporary project. Each time it wants to stop, the real hook answers.\n",
     );
-    child(&root, std::iter::once(&options.name).chain(&script.start), None)?;
+    child(&root, std::iter::once(name).chain(&script.start), None)?;
     let demo = Demo { root, bundle, workflow, script, full: options.full };
     let outcome = demo.play(&project);
     if options.keep {
@@ -250,7 +269,12 @@ fn child<S: AsRef<std::ffi::OsStr>>(
     let mut child = Command::new(std::env::current_exe()?)
         .args(arguments)
         .current_dir(root)
+        // The demo is neither the session nor the configuration in which it is looked at.
         .env_remove("PHASEGATE_DISABLE")
+        .env_remove("CLAUDE_CODE_SESSION_ID")
+        .env_remove("CLAUDECODE")
+        .env("XDG_CONFIG_HOME", root.join(".config"))
+        .env("XDG_STATE_HOME", root.join(".state"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;

@@ -1,9 +1,11 @@
 //! `phasegate eject`
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use phasegate_engine::schema::schema;
 use phasegate_runtime::catalog::builtin_files;
 use phasegate_runtime::project::Project;
 
@@ -25,13 +27,16 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     if folder.exists() {
         return Err(Failed(format!("{} exists; nothing was changed", folder.display())));
     }
+    let write = |path: PathBuf, text: &str| {
+        let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+        let written = made.and_then(|()| fs::write(&path, text));
+        written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+    };
     for (path, text) in files {
-        let path = folder.join(path);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::write(&path, text)?;
+        write(folder.join(path), text)?;
     }
+    // The definition names its schema, for editors.
+    write(folder.with_file_name("workflow.schema.json"), &schema())?;
     print::line(&format!("{} is now yours: {}", options.name, folder.display()));
     print::line(&format!(
         "Change it, then run `phasegate lint {0}` and `phasegate test {0}`.",

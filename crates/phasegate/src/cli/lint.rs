@@ -11,7 +11,7 @@ use phasegate_runtime::catalog::{Entry, file_entry};
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
-use super::{Failed, Outcome};
+use super::{Failed, Outcome, is_own};
 use crate::print;
 
 #[derive(Debug, Args)]
@@ -31,6 +31,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         None => project.workflows.clone(),
         Some(what) => vec![named(project, what)?],
     };
+    for name in project.config.workflow.keys().filter(|name| project.workflow(name).is_none()) {
+        print::note(&format!(
+            "warning: the configuration names a workflow {name:?} that is not known"
+        ));
+    }
     let mut found = Diagnostics::default();
     for entry in &entries {
         found.0.extend(check(project, entry)?.0);
@@ -44,7 +49,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             print::line(&format!("{}\n", found.render(print::colour())));
         }
         let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-        print::line(&format!("{}: {errors} errors, {warnings} warnings", names.join(", ")));
+        let (errors, warnings) = (counted(errors, "error"), counted(warnings, "warning"));
+        print::line(&format!("{}: {errors}, {warnings}", names.join(", ")));
     }
     let failed = errors > 0 || (options.strict && warnings > 0);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -66,19 +72,24 @@ pub fn named(project: &Project, what: &str) -> Result<Entry, Failed> {
     )))
 }
 
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 fn check(project: &Project, entry: &Entry) -> Result<Diagnostics, Failed> {
     let bundle = entry.bundle()?;
-    match resolve(&bundle, &project.config.overrides(&entry.name), Expressions::Checked) {
-        Ok(workflow) if workflow.name != entry.name => {
-            let mut found = lint(&workflow, &bundle);
-            let message = format!(
-                "the workflow is called `{}`, but its file `{}`",
-                workflow.name, entry.name
-            );
-            found.error("name", &bundle.definition, 0..0, message);
-            Ok(found)
-        }
-        Ok(workflow) => Ok(lint(&workflow, &bundle)),
-        Err(found) => Ok(found),
+    let overrides = project.config.overrides(&entry.name);
+    let mut found = match resolve(&bundle, &overrides, Expressions::Checked) {
+        Ok(workflow) => lint(&workflow, &bundle),
+        Err(found) => found,
+    };
+    if let (false, Err(problem)) = (found.has_errors(), &entry.head) {
+        found.error("name", &bundle.definition, 0..0, problem.clone());
     }
+    if is_own(&entry.name) {
+        let message =
+            format!("`{}` is a command of phasegate and cannot name a workflow", entry.name);
+        found.error("name", &bundle.definition, 0..0, message);
+    }
+    Ok(found)
 }

@@ -30,7 +30,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let run = chosen_run(&gate, options.run.as_deref())?;
     let lines = gate.journal(&run)?;
     if options.verify {
-        let count = verify(&lines)
+        let count = verify(&lines, &run.ledger)
             .map_err(|problem| Failed(format!("the journal of {}: {problem}", run.id)))?;
         print::line(&format!("{}: {count} lines, and each follows from the one before", run.id));
         return Ok(ExitCode::SUCCESS);
@@ -57,7 +57,8 @@ fn show(line: &Line) {
         format!("{} → {}", line.from, line.to)
     };
     let first = line.answer.text().and_then(|text| text.lines().next()).unwrap_or_default();
-    let answer = paint(Paint::Bold, &format!("{:<14}", line.answer.to_string()));
+    let first: String = first.chars().take(100).collect();
+    let answer = paint(Paint::Bold, &format!("{:<24}", line.answer.to_string()));
     print::line(&format!(
         "{:>4}  {}  {:<8} {answer} {way:<28} {first}",
         line.seq,

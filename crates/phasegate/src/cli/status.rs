@@ -54,7 +54,8 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
             other => other.to_string(),
         };
         let name = paint(Paint::Bold, &format!("{:<width$}", run.id.to_string()));
-        print::line(&format!("{name}  {condition} in phase {}", report.phase));
+        let about = report.about.as_ref().map(|about| format!(": {about}")).unwrap_or_default();
+        print::line(&format!("{name}  {condition} in phase {}{about}", report.phase));
         let mut facts = vec![run.place.clone()];
         if let Some(last) = &run.ledger.last {
             facts.push(format!("last answer {} {}", last.answer, when::ago(last.at)));

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use phasegate_engine::case::{run_cases, uncovered};
+use phasegate_runtime::config::Config;
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
@@ -31,7 +32,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let mut failed = false;
     let mut reports = Vec::new();
     for entry in &entries {
-        let workflow = entry.load(&project.config)?;
+        // As it is written: what a project configures must not make the cases fail.
+        let workflow = entry.load(&Config::default())?;
         let results = run_cases(&workflow, &entry.bundle()?);
         let missing = uncovered(&workflow, &results);
         let rules = workflow.rules().filter(|(_, rule)| rule.ask.is_none()).count();

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use phasegate_engine::answer::Outcome as Answered;
 use phasegate_engine::step::Tried;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::journal::Line;
@@ -27,13 +28,43 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Gate::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
     let lines = gate.journal(&run)?;
+    let lines: Vec<Line> =
+        lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let Some(last) = lines.last() else {
         return Err(Failed(format!("run {} has decided nothing yet", run.id)));
     };
-    let line: Line = serde_json::from_str(last)?;
+    // The last line may be about a stop that no rule was asked about; what the agent was told, and
+    // why, is the decision before it.
+    let decided = lines.iter().rev().find(|line| !line.trace.tried.is_empty());
+    let line = decided.unwrap_or(last);
     if options.json {
-        print::json(&line);
+        print::json(line);
         return Ok(ExitCode::SUCCESS);
+    }
+    if line.seq != last.seq || last.trace.tried.is_empty() {
+        let what = paint(Paint::Bold, &last.answer.to_string());
+        print::line(&format!(
+            "{}: last event {}: {what} ({})",
+            run.id,
+            last.event.name,
+            when::ago(last.at)
+        ));
+        for text in last.notes.iter().map(String::as_str).chain(last.answer.text()) {
+            print::line(&format!("  {text}"));
+        }
+        if decided.is_none() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        print::line("\nThe last decision before it:\n");
+    } else if last.answer.outcome() == Some(Answered::Stuck) {
+        let block = lines.iter().rev().find(|line| line.answer.is_block());
+        if let Some(reason) = block.and_then(|block| block.answer.text()) {
+            print::line("What the agent was told, and did not do:\n");
+            for text in reason.lines() {
+                print::line(&format!("  {text}"));
+            }
+            print::line("");
+        }
     }
     let way = if line.from == line.to {
         line.to.clone()
@@ -57,9 +88,6 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         "\n{}",
         paint(Paint::Bold, "Rules, in the order in which they were tried")
     ));
-    if line.trace.tried.is_empty() {
-        print::line("  none: the stop was answered before any rule");
-    }
     // Rules without an event run many times and mostly say no; what they changed is listed below.
     let shown = |tried: &&Tried| options.all || tried.held || !tried.rule.contains(" always ");
     for tried in line.trace.tried.iter().filter(shown) {

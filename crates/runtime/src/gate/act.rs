@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::decide::{RunFacts, phase_name, render};
 use phasegate_engine::digest::digest;
-use phasegate_engine::functions::filename;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{TextId, Workflow};
@@ -15,7 +14,7 @@ use super::commit::{blank_line, to_bytes};
 use super::{Answered, Found, Gate, GateError};
 use crate::journal::Line;
 use crate::ledger::{Cancelled, Ledger, Owner};
-use crate::run::RunId;
+use crate::run::{RunId, plain_name};
 use crate::store::Key;
 use crate::world::{Told, World};
 
@@ -23,10 +22,13 @@ impl Gate<'_> {
     /// Puts an action to a run.
     pub fn act(&self, found: &Found, event: &Event) -> Result<Answered, GateError> {
         let answered = self.with_retries(found, |mut open| {
+            if open.ledger.cancelled.is_some() {
+                return Err(GateError::Other(format!("run {} is cancelled", found.id)));
+            }
             let step = self.decide(&mut open, event, &Told::default());
             self.commit(open, event, step).map(Some)
         })?;
-        answered.ok_or_else(|| GateError::Other(format!("{} is gone", found.place)))
+        answered.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))
     }
 
     /// Starts a run: its name and its document are texts of the workflow, or the plain beginning
@@ -37,6 +39,13 @@ impl Gate<'_> {
         texts: Option<(Option<TextId>, TextId)>,
         event: &Event,
     ) -> Result<RunId, GateError> {
+        if !self.project.config.enabled(&workflow.name) {
+            let message = format!("workflow {} is disabled in the configuration", workflow.name);
+            return Err(GateError::Other(message));
+        }
+        // Two that start at once must not choose one name, nor miss each other's runs.
+        let all = RunId { workflow: workflow.name.clone(), name: String::new() };
+        let _starting = self.store.lease(&all, &Key::Document(workflow.document_of("")))?;
         let world = || Arc::new(World::new(&self.project.root, Told::default()));
         let text = |id: TextId, run: &RunFacts| {
             let rendered = render(workflow, id, None, event, run, world());
@@ -98,12 +107,14 @@ impl Gate<'_> {
             },
         )?;
         self.store.put(&key, None, &bytes)?;
-        self.store.put(&Key::Ledger(id.clone()), None, &to_bytes(&ledger)?)?;
+        let ledger_key = Key::Ledger(id.clone());
+        let before = self.store.version(&ledger_key)?;
+        self.store.put(&ledger_key, before.as_ref(), &to_bytes(&ledger)?)?;
         Ok(id)
     }
 
     fn free_name(&self, workflow: &Workflow, wanted: &str) -> Result<(RunId, String), GateError> {
-        let base = filename(wanted);
+        let base = plain_name(wanted);
         if base.is_empty() {
             return Err(GateError::Other("the run needs a name".into()));
         }
@@ -112,15 +123,16 @@ impl Gate<'_> {
             let place = workflow.document_of(&name);
             let id = RunId::of_document(&workflow.name, &workflow.document, &place);
             let id = id.ok_or_else(|| GateError::Other(format!("{name:?} cannot name a run")))?;
-            let taken = self.store.version(&Key::Document(place.clone()))?.is_some()
-                || self.store.version(&Key::Ledger(id.clone()))?.is_some();
-            if !taken {
+            let exists = self.store.version(&Key::Document(place.clone()))?.is_some();
+            let only_one = place == workflow.document;
+            let known = self.store.version(&Key::Ledger(id.clone()))?.is_some();
+            if !exists && (only_one || !known) {
                 return Ok((id, place));
             }
-            if place == workflow.document {
+            if only_one {
+                let name = &workflow.name;
                 let message = format!(
-                    "{place} exists: workflow {} has only one run at a time",
-                    workflow.name
+                    "{place} exists, and workflow {name} has one run at a time: move it away first"
                 );
                 return Err(GateError::Other(message));
             }
@@ -129,12 +141,17 @@ impl Gate<'_> {
     }
 
     /// Renders a text about a run.
-    pub fn show(&self, found: &Found, text: TextId, event: &Event) -> Result<String, GateError> {
-        let workflow = self.workflow(&found.id.workflow)?;
+    pub fn show(
+        &self,
+        workflow: &Workflow,
+        found: &Found,
+        text: TextId,
+        event: &Event,
+    ) -> Result<String, GateError> {
         let document = self.document(found)?;
         let run = RunFacts { name: found.id.name.clone(), document: found.place.clone() };
         let world = Arc::new(World::new(&self.project.root, Told::default()));
-        render(&workflow, text, Some(document), event, &run, world)
+        render(workflow, text, Some(document), event, &run, world)
             .map_err(|fault| GateError::Other(fault.message))
     }
 
@@ -148,9 +165,6 @@ impl Gate<'_> {
         let key = Key::Document(found.place.clone());
         let _lease = self.store.lease(&found.id, &key)?;
         let (mut ledger, version, notes) = self.ledger(&found.id)?;
-        if ledger.cancelled.is_some() {
-            return Ok(());
-        }
         let now = Timestamp::now();
         ledger.cancelled = Some(Cancelled { at: now, reason: reason.clone() });
         let bytes = self.store.get(&key)?.map(|stored| stored.bytes).unwrap_or_default();

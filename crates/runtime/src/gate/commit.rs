@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use phasegate_engine::answer::Answer;
+use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::{RunFacts, decide};
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
@@ -15,7 +15,7 @@ use phasegate_engine::workflow::Workflow;
 use super::{Answered, Found, Gate, GateError};
 use crate::fault_point;
 use crate::journal::{self, Line};
-use crate::ledger::{Last, Ledger, remembered};
+use crate::ledger::{Cancelled, Insisting, Last, Ledger, remembered};
 use crate::run::RunId;
 use crate::store::{Key, StoreError, Stored, Version};
 use crate::world::{Told, World};
@@ -23,8 +23,8 @@ use crate::world::{Told, World};
 /// How often a step is decided again because somebody edited the document meanwhile.
 const MOST_TRIES: usize = 5;
 
-/// How many readings a journal line lists.
-const MOST_EVIDENCE: usize = 64;
+/// The event that ends a run for good.
+pub(super) const CANCEL: &str = "cancel";
 
 /// A run that is locked and read.
 pub(super) struct Open<'a> {
@@ -50,23 +50,22 @@ impl Gate<'_> {
         let _lease = self.store.lease(&found.id, &key)?;
         let mut tries = 0;
         loop {
-            let Some(open) = self.open(found)? else { return Ok(None) };
-            match body(open) {
+            match body(self.open(found)?) {
                 Err(GateError::Store(StoreError::Conflict(_))) if tries < MOST_TRIES => tries += 1,
                 result => return result,
             }
         }
     }
 
-    fn open<'f>(&self, found: &'f Found) -> Result<Option<Open<'f>>, GateError> {
+    fn open<'f>(&self, found: &'f Found) -> Result<Open<'f>, GateError> {
         let (ledger, ledger_version, notes) = self.ledger(&found.id)?;
-        let Some(stored) = self.store.get(&Key::Document(found.place.clone()))? else {
-            return Ok(None);
-        };
+        let stored = self.store.get(&Key::Document(found.place.clone()))?;
+        let stored =
+            stored.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))?;
         let document = parse(&found.place, &stored.bytes)?;
         let workflow = self.workflow(&found.id.workflow)?;
         let before = digest(&stored.bytes);
-        Ok(Some(Open { found, workflow, ledger, ledger_version, stored, before, document, notes }))
+        Ok(Open { found, workflow, ledger, ledger_version, stored, before, document, notes })
     }
 
     pub(super) fn ledger(
@@ -88,10 +87,27 @@ impl Gate<'_> {
                     let aside = self.store.set_aside(&key)?;
                     let note =
                         format!("the ledger could not be read ({error}); it was kept as {aside}");
-                    Ok((new(), None, vec![note]))
+                    let ledger = self.rebuilt(id, new())?;
+                    self.store.put(&key, None, &to_bytes(&ledger)?)?;
+                    Ok((ledger, self.store.version(&key)?, vec![note]))
                 }
             },
         }
+    }
+
+    /// What the journal knows of a run whose ledger is lost: above all that it was cancelled.
+    fn rebuilt(&self, id: &RunId, mut ledger: Ledger) -> Result<Ledger, GateError> {
+        for text in self.store.lines(id)? {
+            let Ok(line) = serde_json::from_str::<Line>(&text) else { continue };
+            ledger.seq = line.seq;
+            ledger.head = line.hash;
+            ledger.blocks += u64::from(line.answer.is_block());
+            if line.answer.outcome() == Some(Outcome::Aborted) && line.event.name == CANCEL {
+                let reason = line.answer.text().map(str::to_string);
+                ledger.cancelled = Some(Cancelled { at: line.at, reason });
+            }
+        }
+        Ok(ledger)
     }
 
     /// Decides on the document, which is taken: a second owner would force a copy of it.
@@ -117,20 +133,16 @@ impl Gate<'_> {
             return Err(StoreError::Conflict(found.place.clone()).into());
         }
         fault_point::reach("before-journal");
-        let unchanged_blocks = unchanged_blocks(&ledger, &step, &before);
-        ledger.last = Some(Last {
-            at: now,
-            event: event.name.clone(),
-            answer: step.answer.clone(),
-            document: after.clone(),
-            readings: remembered(&step.readings),
-            unchanged_blocks,
-        });
+        if event.is_question() {
+            ledger.insisting = insisting(&ledger, &step, &before, &after, now);
+        }
+        ledger.last =
+            Some(Last { at: now, event: event.name.clone(), answer: step.answer.clone() });
         ledger.blocks += u64::from(step.answer.is_block());
         ledger.definition.clone_from(&workflow.digest);
         ledger.finished = None;
-        let mut evidence = step.readings;
-        evidence.truncate(MOST_EVIDENCE);
+        let outer = workflow.outer();
+        let ended = outer.phase(&step.to).is_some_and(|phase| outer.get(phase).ends.is_some());
         let line = Line {
             event: event.clone(),
             from: step.from,
@@ -138,16 +150,19 @@ impl Gate<'_> {
             answer: step.answer.clone(),
             moves: step.moves,
             trace: step.trace,
-            evidence,
+            evidence: step.readings,
             before,
             after,
             notes: notes.clone(),
             ..blank_line(now)
         };
-        let ledger = self.write_line(&found.id, ledger, line)?;
+        let mut ledger = self.write_line(&found.id, ledger, line)?;
         fault_point::reach("after-journal");
         if let Some(bytes) = new {
             self.store.put(&key, Some(&stored.version), &bytes)?;
+        }
+        if ended {
+            ledger.finished = self.store.version(&key)?.map(|version| version.0);
         }
         fault_point::reach("after-document");
         let ledger_key = Key::Ledger(found.id.clone());
@@ -167,7 +182,12 @@ impl Gate<'_> {
         mut line: Line,
     ) -> Result<Ledger, GateError> {
         let (last, torn) = self.store.last_line(id)?;
-        let (seq, prev) = journal::continue_from(last.as_deref());
+        let position = last.as_deref().map(journal::position);
+        if let Some(None) = position {
+            let aside = self.store.set_aside(&Key::Journal(id.clone()))?;
+            line.notes.push(format!("the journal could not be read; it was kept as {aside}"));
+        }
+        let (seq, prev) = position.flatten().unwrap_or_default();
         if torn > 0 {
             line.notes.push(format!("{torn} bytes of an unfinished line were dropped"));
         } else if seq > ledger.seq {
@@ -177,8 +197,9 @@ impl Gate<'_> {
         line.seq = seq + 1;
         line.prev = prev;
         ledger.seq = line.seq;
-        let text = line.seal().map_err(|error| GateError::Other(error.to_string()))?;
+        let text = line.bound().seal().map_err(|error| GateError::Other(error.to_string()))?;
         self.store.append(id, &text)?;
+        ledger.head = journal::position(&text).map(|(_, hash)| hash).unwrap_or_default();
         Ok(ledger)
     }
 
@@ -188,12 +209,28 @@ impl Gate<'_> {
     }
 }
 
-fn unchanged_blocks(ledger: &Ledger, step: &Step, before: &str) -> u32 {
-    let last = ledger.last.as_ref().filter(|last| last.answer.is_block());
-    match (step.answer.is_block(), last) {
-        (false, _) => 0,
-        (true, Some(last)) if !last.moved_on(before, &step.readings) => last.unchanged_blocks + 1,
-        (true, _) => 1,
+/// The block that the agent works on after a stop: a new one, or the one that it still works on
+/// while it waits for its own background work.
+fn insisting(
+    ledger: &Ledger,
+    step: &Step,
+    before: &str,
+    after: &str,
+    now: Timestamp,
+) -> Option<Insisting> {
+    let last = ledger.insisting.as_ref();
+    match &step.answer {
+        Answer::Block { .. } => {
+            let unmoved = last.filter(|last| !last.moved_on(before, &step.readings));
+            Some(Insisting {
+                since: now,
+                document: after.to_string(),
+                readings: remembered(&step.readings),
+                blocks: unmoved.map_or(0, |last| last.blocks) + 1,
+            })
+        }
+        Answer::Allow { until: Some(Until::Background), .. } => last.cloned(),
+        _ => None,
     }
 }
 
@@ -201,14 +238,11 @@ fn unchanged_blocks(ledger: &Ledger, step: &Step, before: &str) -> u32 {
 const MOST_REASON: usize = 9_000;
 
 fn way_out(answer: Answer, run: &RunId, wanted: bool) -> Answer {
+    let answer = answer.shortened(MOST_REASON);
     let Answer::Block { mut reason } = answer else { return answer };
-    if let Some((cut, _)) = reason.char_indices().nth(MOST_REASON) {
-        reason.truncate(cut);
-        reason.push('…');
-    }
     if wanted {
-        let reason_end = reason.trim_end().len();
-        reason.truncate(reason_end);
+        let end = reason.trim_end().len();
+        reason.truncate(end);
         let _ = write!(reason, "\n\n(This is run {run}. To end it: `phasegate cancel {run}`.)");
     }
     Answer::Block { reason }

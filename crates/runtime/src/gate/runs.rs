@@ -29,7 +29,7 @@ impl Found {
             None => true,
             Some(finished) => {
                 let now = store.version(&Key::Document(self.place.clone()));
-                !matches!(now, Ok(Some(version)) if version.0 == *finished)
+                matches!(now, Ok(Some(version)) if version.0 != *finished)
             }
         }
     }
@@ -39,6 +39,8 @@ impl Found {
 #[derive(Clone, Debug)]
 pub struct Report {
     pub phase: String,
+    /// What the workflow says about the phase.
+    pub about: Option<String>,
     /// `working`, `waiting`, `stuck`, `done`, `ended`, `cancelled` or `broken`.
     pub condition: &'static str,
     /// What is wrong with it.
@@ -46,10 +48,11 @@ pub struct Report {
 }
 
 impl Gate<'_> {
-    /// All runs of the project, and what could not be looked at.
+    /// All runs of the project, the oldest first, and what could not be looked at.
     pub fn runs(&self) -> (Vec<Found>, Vec<String>) {
-        let mut found = Vec::new();
+        let mut found: Vec<Found> = Vec::new();
         let mut faults = Vec::new();
+        let known = self.store.runs();
         for entry in &self.project.workflows {
             if !self.project.config.enabled(&entry.name) {
                 continue;
@@ -58,15 +61,29 @@ impl Gate<'_> {
                 faults.push(format!("workflow {}: {error}", entry.name));
             }
             let Some(pattern) = entry.document(&self.project.config) else { continue };
-            match self.store.documents(&pattern) {
-                Ok(places) => found.extend(places.into_iter().filter_map(|place| {
-                    let id = RunId::of_document(&entry.name, &pattern, &place)?;
-                    let ledger = self.peek(&id);
-                    Some(Found { id, place, ledger })
-                })),
-                Err(error) => faults.push(format!("workflow {}: {error}", entry.name)),
+            let places = self.store.documents(&pattern).unwrap_or_else(|error| {
+                faults.push(format!("workflow {}: {error}", entry.name));
+                Vec::new()
+            });
+            let ids =
+                places.iter().filter_map(|place| RunId::of_document(&entry.name, &pattern, place));
+            let mut ids: Vec<RunId> = ids.collect();
+            // A run whose document was removed is still a run: it must not end without a word.
+            for id in known.iter().filter(|id| id.workflow == entry.name) {
+                if !ids.contains(id) {
+                    ids.push(id.clone());
+                }
+            }
+            for id in ids {
+                let (place, ledger) = (id.place(&pattern), self.peek(&id));
+                if let Some(other) = found.iter().find(|other| other.place == place) {
+                    faults.push(format!("{place} is a document of both {} and {id}", other.id));
+                }
+                found.push(Found { id, place, ledger });
             }
         }
+        let started = |run: &Found| (run.ledger.started_at.is_none(), run.ledger.started_at);
+        found.sort_by(|a, b| started(a).cmp(&started(b)).then_with(|| a.id.cmp(&b.id)));
         (found, faults)
     }
 
@@ -109,6 +126,7 @@ impl Gate<'_> {
     pub fn report(&self, found: &Found) -> Report {
         let broken = |problem: String| Report {
             phase: "?".into(),
+            about: None,
             condition: "broken",
             problem: Some(problem),
         };
@@ -118,6 +136,14 @@ impl Gate<'_> {
         };
         let document = match self.document(found) {
             Ok(document) => document,
+            Err(_) if found.ledger.cancelled.is_some() => {
+                return Report {
+                    phase: "?".into(),
+                    about: None,
+                    condition: "cancelled",
+                    problem: None,
+                };
+            }
             Err(error) => return broken(error.to_string()),
         };
         let phase = phase_name(&workflow, &document);
@@ -140,7 +166,8 @@ impl Gate<'_> {
             (Some(last), "broken" | "stuck") => last.answer.text().map(str::to_string),
             _ => None,
         };
-        Report { phase, condition, problem }
+        let about = outer.get(id).about.clone();
+        Report { phase, about, condition, problem }
     }
 
     /// Whether a run can still answer.
@@ -151,7 +178,9 @@ impl Gate<'_> {
     /// A run's state document.
     pub fn document(&self, found: &Found) -> Result<Json, GateError> {
         let stored = self.store.get(&Key::Document(found.place.clone()))?;
-        let stored = stored.ok_or_else(|| GateError::Other(format!("{} is gone", found.place)))?;
+        let stored = stored.ok_or_else(|| {
+            GateError::Other(format!("its state document {} is gone", found.place))
+        })?;
         parse(&found.place, &stored.bytes)
     }
 

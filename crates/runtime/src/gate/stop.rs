@@ -4,12 +4,13 @@ use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::Reentry;
-use phasegate_engine::step::{Event, Step, Trace};
+use phasegate_engine::step::{Event, Step};
 
-use super::commit::Open;
+use super::commit::{Open, blank_line};
 use super::{Answered, Found, Gate, GateError};
 use crate::git;
-use crate::ledger::{Last, Ledger, Owner};
+use crate::journal::Line;
+use crate::ledger::{Insisting, Ledger, Owner};
 use crate::world::Told;
 
 /// How long an owner may be silent before another session may take its run.
@@ -19,8 +20,8 @@ const LEASE: SignedDuration = SignedDuration::from_mins(30);
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     pub session: Option<String>,
-    /// The stop follows a block, ours or another hook's.
-    pub after_block: bool,
+    /// Whether the stop follows a block, ours or another hook's; not every client says.
+    pub after_block: Option<bool>,
     /// The client still has background work.
     pub background: bool,
     pub told: Told,
@@ -44,8 +45,8 @@ impl Verdict {
 impl Gate<'_> {
     /// Answers a stop.
     ///
-    /// A session is answered by the runs it owns. One that owns none takes the first run, by name,
-    /// that is free. A stop without a session is answered by every open run, until one blocks.
+    /// A session is answered by the runs it owns. One that owns none takes the oldest run that is
+    /// free. A stop without a session is answered by every open run, until one blocks.
     pub fn stop(&self, stop: &Stop) -> Verdict {
         let (runs, faults) = self.runs();
         let mut verdict = Verdict { answers: Vec::new(), faults };
@@ -63,6 +64,7 @@ impl Gate<'_> {
             }
             match self.answer_stop(run, stop) {
                 Ok(answered) => verdict.answers.extend(answered),
+                Err(GateError::Gone(..)) if run.ledger.seq == 0 => {}
                 Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
             }
         }
@@ -94,25 +96,45 @@ impl Gate<'_> {
                     let note =
                         format!("run {} was adopted from session {}", found.id, before.session);
                     open.notes.push(note);
-                    open.ledger.last = None;
+                    open.ledger.insisting = None;
                 }
                 open.ledger.owner = Some(Owner { session: session.clone(), seen: now });
             }
-            let ours = open.ledger.last.clone().filter(|last| last.answer.is_block());
-            let step = match foreign_loop(open.workflow.reentry, stop, ours.is_some()) {
-                Some(answer) => idle(&mut open, answer),
-                None => {
-                    let mut step = self.decide(&mut open, &event, &stop.told);
-                    self.reenter(&open, stop, ours.as_ref(), &mut step);
-                    step
-                }
-            };
+            let ours = open.ledger.insisting.clone();
+            if foreign_loop(open.workflow.reentry, stop, ours.is_some()) {
+                return self.pass(open, &event).map(Some);
+            }
+            let mut step = self.decide(&mut open, &event, &stop.told);
+            self.reenter(&open, stop, ours.as_ref(), &mut step);
             self.commit(open, &event, step).map(Some)
         })
     }
 
+    /// Allows a stop that is none of our business, and journals that it was.
+    fn pass(&self, mut open: Open, event: &Event) -> Result<Answered, GateError> {
+        let note = "another hook's block caused this stop, so nothing was decided";
+        open.notes.push(note.into());
+        let outcome = Some(Outcome::Waiting);
+        let answer = Answer::Allow { outcome, until: Some(Until::External), message: None };
+        let phase = phase_name(&open.workflow, &open.document);
+        let line = Line {
+            event: event.clone(),
+            from: phase.clone(),
+            to: phase,
+            answer: answer.clone(),
+            before: open.before.clone(),
+            after: open.before.clone(),
+            notes: std::mem::take(&mut open.notes),
+            ..blank_line(Timestamp::now())
+        };
+        open.ledger = self.write_line(&open.found.id, open.ledger, line)?;
+        self.put_ledger(&open)?;
+        let (run, document) = (open.found.id.clone(), open.document);
+        Ok(Answered { run, answer, document, block_exit: 0, notes: Vec::new() })
+    }
+
     /// Lets a stop go where insisting would only repeat itself, or where background work goes on.
-    fn reenter(&self, open: &Open, stop: &Stop, ours: Option<&Last>, step: &mut Step) {
+    fn reenter(&self, open: &Open, stop: &Stop, ours: Option<&Insisting>, step: &mut Step) {
         if !step.answer.is_block() {
             return;
         }
@@ -123,10 +145,10 @@ impl Gate<'_> {
         }
         let insisted = ours.filter(|last| !last.moved_on(&open.before, &step.readings));
         if let Some(last) = insisted
-            && stop.after_block
+            && stop.after_block != Some(false)
             && open.workflow.reentry == Reentry::Progress
-            && last.unchanged_blocks >= open.workflow.patience
-            && !git::changed_since(&self.project.root, last.at)
+            && last.blocks >= open.workflow.patience
+            && !git::changed_since(&self.project.root, last.since)
         {
             let run = &open.found.id;
             let message = format!(
@@ -157,34 +179,12 @@ fn standing(ledger: &Ledger, stop: &Stop, now: Timestamp) -> Standing {
     }
 }
 
-/// The answer to a stop that another hook's block caused.
-fn foreign_loop(reentry: Reentry, stop: &Stop, ours: bool) -> Option<Answer> {
-    let let_go = stop.after_block
+/// Whether another hook's block caused the stop, so that it is not ours to answer.
+fn foreign_loop(reentry: Reentry, stop: &Stop, ours: bool) -> bool {
+    stop.after_block == Some(true)
         && match reentry {
             Reentry::Always => false,
             Reentry::Never => true,
             Reentry::Progress => !ours,
-        };
-    // Said in the journal only: the user did not ask about another hook's loop.
-    let answer = Answer::Allow {
-        outcome: Some(Outcome::Waiting),
-        until: Some(Until::External),
-        message: None,
-    };
-    let_go.then_some(answer)
-}
-
-/// A step that answers and does nothing else.
-fn idle(open: &mut Open, answer: Answer) -> Step {
-    let phase = phase_name(&open.workflow, &open.document);
-    Step {
-        answer,
-        document: std::mem::take(&mut open.document),
-        changed: false,
-        from: phase.clone(),
-        to: phase,
-        moves: Vec::new(),
-        trace: Trace::default(),
-        readings: Vec::new(),
-    }
+        }
 }
