@@ -3,12 +3,12 @@
 use phasegate_engine::case::{run_cases, uncovered};
 use phasegate_engine::lint::lint;
 use phasegate_engine::resolve::{Expressions, Overrides, resolve};
-use phasegate_runtime::catalog::{Origin, catalog};
+use phasegate_runtime::catalog::{Origin, general};
 
 #[test]
 fn every_built_in_workflow_resolves_lints_clean_and_is_covered_by_its_cases() {
     let entries: Vec<_> =
-        catalog(None).into_iter().filter(|entry| entry.origin == Origin::BuiltIn).collect();
+        general().into_iter().filter(|entry| entry.origin == Origin::BuiltIn).collect();
     assert!(!entries.is_empty());
     for entry in entries {
         let bundle = entry.bundle().unwrap();

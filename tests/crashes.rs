@@ -125,10 +125,10 @@ fn tampering_with_the_journal_is_found() {
 #[test]
 fn a_journal_of_long_lines_goes_on() {
     let scene = Scene::new();
-    let findings: Vec<serde_json::Value> = (0..6_000)
+    let findings: Vec<Value> = (0..6_000)
         .map(|index| serde_json::json!({ "name": format!("finding {index} {}", "x".repeat(300)) }))
         .collect();
-    scene.file("f.json", serde_json::Value::from(findings).to_string());
+    scene.file("f.json", Value::from(findings).to_string());
     scene.ok(&["triage", "start", "--from", "f.json"]);
     for entry in 0..3_000 {
         scene.file(

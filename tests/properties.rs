@@ -10,7 +10,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::resolve::{Expressions, Overrides, resolve};
 use phasegate_engine::step::Event;
 use phasegate_engine::workflow::Workflow;
-use phasegate_runtime::catalog::catalog;
+use phasegate_runtime::catalog::general;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -88,8 +88,8 @@ fn triage_state() -> impl Strategy<Value = Value> {
 }
 
 fn triage() -> Workflow {
-    let entry = catalog(None).into_iter().find(|entry| entry.name == "triage").unwrap();
-    resolve(&entry.bundle().unwrap(), &Overrides::default(), Expressions::Trusted).unwrap()
+    let entry = general().into_iter().find(|entry| entry.name == "triage").unwrap();
+    resolve(&entry.bundle().unwrap(), &Overrides::default(), Expressions::Checked).unwrap()
 }
 
 proptest! {

@@ -64,10 +64,10 @@ fn label(rule: &Rule, workflow: &Workflow) -> String {
 }
 
 fn shorten(text: &str, most: usize) -> String {
-    let text = &one_line(text);
+    let text = one_line(text);
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_string(),
+        None => text,
     }
 }
 

@@ -86,8 +86,11 @@ impl Object {
         match self.get_mut(name) {
             Some(member) => *member = value,
             None => {
-                self.members.push((name.into(), value));
-                self.places = OnceLock::new();
+                let key: Arc<str> = name.into();
+                if let Some(places) = self.places.get_mut() {
+                    places.insert(key.clone(), self.members.len());
+                }
+                self.members.push((key, value));
             }
         }
     }
@@ -252,5 +255,49 @@ impl<const N: usize> From<[(&str, Json); N]> for Json {
     fn from(members: [(&str, Json); N]) -> Json {
         let members = members.into_iter().map(|(key, value)| (key.into(), value)).collect();
         Json::Object(Arc::new(Object { members, ..Object::default() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_two_equal_names_wins() {
+        let many: Vec<String> = (0..100).map(|n| format!("\"k{n}\":{n}")).collect();
+        let many = many.join(",");
+        for (text, expected) in [
+            (r#"{"a":1,"b":2,"a":3}"#.to_string(), r#"{"a":3,"b":2}"#.to_string()),
+            (
+                r#"{"a":1,"b":2,"x":{"a":5},"b":7}"#.to_string(),
+                r#"{"a":1,"b":7,"x":{"a":5}}"#.to_string(),
+            ),
+            (
+                r#"[{"a":1,"b":2,"x":0},{"a":1,"b":2,"x":{"a":5},"b":7}]"#.to_string(),
+                r#"[{"a":1,"b":2,"x":0},{"a":1,"b":7,"x":{"a":5}}]"#.to_string(),
+            ),
+            (
+                format!("{{{many},\"k7\":0,\"k99\":1}}"),
+                format!("{{{many}}}")
+                    .replace("\"k7\":7", "\"k7\":0")
+                    .replace("\"k99\":99", "\"k99\":1"),
+            ),
+        ] {
+            assert_eq!(Json::parse(text.as_bytes()).unwrap().to_text(None).trim_end(), expected);
+        }
+    }
+
+    #[test]
+    fn members_of_large_objects_are_found_after_every_change() {
+        let mut object = Object::default();
+        for n in 0..1_000 {
+            object.insert(&format!("k{n}"), Json::from(n));
+            assert_eq!(object.get(&format!("k{}", n / 2)), Some(&Json::from(n / 2)));
+        }
+        let mut copy = object.clone();
+        copy.insert("k5", Json::Null);
+        copy.insert("new", Json::from(true));
+        assert_eq!((object.get("k5"), object.get("new")), (Some(&Json::from(5)), None));
+        assert_eq!((copy.get("k5"), copy.get("new")), (Some(&Json::Null), Some(&Json::from(true))));
     }
 }

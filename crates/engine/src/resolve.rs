@@ -41,8 +41,9 @@ pub struct Overrides {
 pub enum Expressions {
     /// Every expression parses and every name in it means something.
     Checked,
-    /// They were checked before: the built-in ones by a test. This halves the time of a hook.
-    Trusted,
+    /// They were checked before, by what is named here: the built-in ones by a test of their
+    /// version. This takes a third off the time of a hook.
+    Trusted(&'static str),
 }
 
 /// Resolves a definition.
@@ -67,7 +68,7 @@ pub fn resolve(
                 .collect(),
             actions: definition.actions.iter().map(|(name, _)| name.get_ref().clone()).collect(),
         };
-        resolver.workflow(&definition, overrides)
+        resolver.workflow(&definition, overrides, expressions)
     });
     if let Some(workflow) = &workflow
         && expressions == Expressions::Checked
@@ -92,7 +93,20 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    fn workflow(mut self, definition: &Definition, overrides: &Overrides) -> Workflow {
+    /// A trusted definition is known by whoever vouches for it.
+    fn digest(&self, expressions: Expressions) -> String {
+        match expressions {
+            Expressions::Checked => digest_of(self.bundle.pieces()),
+            Expressions::Trusted(by) => by.to_string(),
+        }
+    }
+
+    fn workflow(
+        mut self,
+        definition: &Definition,
+        overrides: &Overrides,
+        expressions: Expressions,
+    ) -> Workflow {
         let head = &definition.head;
         let records = self.records(definition);
         let state = records.named(STATE).map_or(Type::Any, Type::Record);
@@ -115,7 +129,7 @@ impl Resolver<'_> {
         Workflow {
             name: head.name.clone(),
             about: head.about.clone(),
-            digest: digest_of(self.bundle.pieces()),
+            digest: self.digest(expressions),
             document,
             updated: head.updated.clone(),
             reentry: head.reentry,

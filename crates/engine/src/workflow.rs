@@ -15,7 +15,7 @@ use crate::types::{Records, Type};
 pub struct Workflow {
     pub name: String,
     pub about: String,
-    /// The digest of the definition and of all files beside it.
+    /// The digest of the definition with its prompts and templates; the version of a built-in one.
     pub digest: String,
     /// Where state documents are: a path with at most one `*`, which stands for the run's name.
     pub document: String,

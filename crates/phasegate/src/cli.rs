@@ -156,10 +156,11 @@ pub fn chosen_folder(args: &[OsString]) -> (Option<&Path>, &[OsString]) {
 /// The project of a folder; where there is none yet, the repository's root or the folder itself.
 fn project(folder: &Path) -> Result<Project, Failed> {
     let folder = folder.canonicalize()?;
-    let repository = || folder.ancestors().find(|folder| folder.join(".git").exists());
-    let root = Project::root_of(&folder);
-    let root = root.as_deref().or_else(repository).unwrap_or(&folder);
-    Ok(Project::open(root)?)
+    if let Some(project) = Project::find(&folder)? {
+        return Ok(project);
+    }
+    let root = folder.ancestors().find(|folder| folder.join(".git").exists());
+    Ok(Project::open(root.unwrap_or(&folder))?)
 }
 
 fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome {

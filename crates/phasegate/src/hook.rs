@@ -124,8 +124,9 @@ fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure
         cwd.canonicalize().ok().filter(|cwd| cwd.is_dir()).ok_or_else(|| {
             nowhere(format!("the payload's `cwd` is no folder: {}", cwd.display()))
         })?;
-    let Some(root) = Project::root_of(&cwd) else { return Ok((Output::default(), 0)) };
-    let project = Project::open(&root).map_err(|message| Failure::new(Some(&root), message))?;
+    let found =
+        Project::find(&cwd).map_err(|error| Failure::new(Some(&error.root), error.to_string()))?;
+    let Some(project) = found else { return Ok((Output::default(), 0)) };
     let background = payload.background_tasks.iter().flatten().any(BackgroundTask::runs);
     let stop = Stop {
         session: payload.session_id.filter(|session| !session.is_empty()),
@@ -193,9 +194,10 @@ fn answer(project: &Project, verdict: &Verdict) -> (Output, u8) {
             Answer::Allow { outcome: Some(Outcome::Fault), message, .. } => {
                 faults.push(format!("run {run}: {}", message.as_deref().unwrap_or_default()));
             }
-            Answer::Allow { outcome: Some(Outcome::Inactive), .. } => {}
+            Answer::Allow { outcome: Some(Outcome::Inactive), .. }
+            | Answer::Block { .. }
+            | Answer::Deny { .. } => {}
             Answer::Allow { message, .. } => messages.extend(message.clone()),
-            Answer::Block { .. } | Answer::Deny { .. } => {}
         }
     }
     for fault in &faults {

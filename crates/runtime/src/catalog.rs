@@ -17,6 +17,9 @@ mod builtin {
     include!(concat!(env!("OUT_DIR"), "/builtin_files.rs"));
 }
 
+/// What the built-in workflows are known by.
+const BUILT_IN: &str = concat!("built-in ", env!("CARGO_PKG_VERSION"));
+
 /// The definition's file in a workflow's folder.
 const DEFINITION: &str = "workflow.toml";
 
@@ -60,7 +63,7 @@ impl Entry {
     pub fn load(&self, config: &Config) -> Result<Workflow, LoadError> {
         let bundle = self.bundle().map_err(|error| LoadError::Io(self.name.clone(), error))?;
         let expressions = match self.origin {
-            Origin::BuiltIn => Expressions::Trusted,
+            Origin::BuiltIn => Expressions::Trusted(BUILT_IN),
             Origin::File(_) => Expressions::Checked,
         };
         let overrides = config.overrides(&self.name);
@@ -77,23 +80,31 @@ pub enum LoadError {
     Definition(Diagnostics),
 }
 
-/// All workflows that are known in a project, by name.
-pub fn catalog(project: Option<&Path>) -> Vec<Entry> {
+/// The workflows that are known everywhere: the user's and the built-in ones, by name.
+pub fn general() -> Vec<Entry> {
+    let builtin = builtin::FILES.iter().filter_map(|(path, text)| {
+        let name = path.strip_suffix("/workflow.toml")?;
+        let head = Head::read(text).map_err(|error| error.to_string());
+        Some(Entry { name: name.to_string(), origin: Origin::BuiltIn, head })
+    });
+    let own = user_folder().map(|folder| in_folder(&folder)).unwrap_or_default();
+    merged(own, builtin.collect())
+}
+
+/// The workflows that are known in a project, by name.
+pub fn of_project(root: &Path, general: Vec<Entry>) -> Vec<Entry> {
+    merged(in_folder(&root.join(".phasegate")), general)
+}
+
+fn in_folder(folder: &Path) -> Vec<Entry> {
+    definitions(&folder.join("workflows")).iter().map(|path| file_entry(path)).collect()
+}
+
+/// Of two with one name, the first counts.
+fn merged(first: Vec<Entry>, second: Vec<Entry>) -> Vec<Entry> {
     let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
-    let mut add = |entry: Entry| {
+    for entry in first.into_iter().chain(second) {
         entries.entry(entry.name.clone()).or_insert(entry);
-    };
-    let folders = project.map(|root| root.join(".phasegate")).into_iter().chain(user_folder());
-    for folder in folders {
-        for path in definitions(&folder.join("workflows")) {
-            add(file_entry(&path));
-        }
-    }
-    for (path, text) in builtin::FILES {
-        if let Some(name) = path.strip_suffix("/workflow.toml") {
-            let head = Head::read(text).map_err(|error| error.to_string());
-            add(Entry { name: name.to_string(), origin: Origin::BuiltIn, head });
-        }
     }
     entries.into_values().collect()
 }

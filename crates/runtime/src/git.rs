@@ -14,9 +14,8 @@ pub fn changed_since(root: &Path, moment: Timestamp) -> bool {
         time.and_then(|time| Timestamp::try_from(time).ok()).is_some_and(|time| time > moment)
     };
     // A file that is gone shows in its folder.
-    let changed = |path: &Path| {
-        newer(path) || (!path.exists() && path.parent().is_some_and(|folder| newer(folder)))
-    };
+    let changed =
+        |path: &Path| newer(path) || (!path.exists() && path.parent().is_some_and(&newer));
     let ours = ["--", ".", ":(exclude).phasegate"];
     let options = ["ls-files", "-z", "--modified", "--others", "--exclude-standard"];
     let files = git(root, options.into_iter().chain(ours)).unwrap_or_default();

@@ -45,6 +45,7 @@ const MOST_TEXT: usize = 10_000;
 
 impl Line {
     /// Cuts what could make the line too long to read: a journal is read line by line, for years.
+    #[must_use]
     pub fn bound(mut self) -> Line {
         let more = self.moves.len().saturating_sub(MOST_LISTED);
         if more > 0 {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use phasegate_engine::glob;
 
-use crate::catalog::{Entry, LoadError, catalog};
+use crate::catalog::{self, Entry, LoadError};
 use crate::config::Config;
 use crate::file_store::FileStore;
 
@@ -17,12 +17,23 @@ pub struct Project {
     pub store: FileStore,
 }
 
+/// Why a project cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ConfigError {
+    pub root: PathBuf,
+    message: String,
+}
+
 impl Project {
-    /// The folder of the project that a folder belongs to: the nearest upward that has a
-    /// `.phasegate` or a place where a known workflow keeps its documents.
-    pub fn root_of(from: &Path) -> Option<PathBuf> {
+    /// The project that a folder belongs to: the nearest folder upward that has a `.phasegate` or a
+    /// place where a known workflow keeps its documents.
+    ///
+    /// # Errors
+    /// Where its configuration cannot be understood.
+    pub fn find(from: &Path) -> Result<Option<Project>, ConfigError> {
+        let general = catalog::general();
         let config = Config::of_user().unwrap_or_default();
-        let general = catalog(None);
         let places = general.iter().filter_map(|entry| entry.document(&config));
         let marks: Vec<String> = places
             .map(|place| glob::fixed_prefix(&place).to_string())
@@ -31,18 +42,26 @@ impl Project {
             .chain([".phasegate".to_string()])
             .collect();
         let is_project = |folder: &&Path| marks.iter().any(|mark| folder.join(mark).exists());
-        from.ancestors().find(is_project).map(Path::to_path_buf)
+        let root = from.ancestors().find(is_project);
+        root.map(|root| Project::with(root, general)).transpose()
     }
 
     /// The project at a folder, whether or not anything is there yet.
     ///
     /// # Errors
-    /// A sentence, where the configuration cannot be understood.
-    pub fn open(root: &Path) -> Result<Project, String> {
-        let config = Config::load(root)?;
-        let workflows = catalog(Some(root));
-        let store = FileStore::new(root);
-        Ok(Project { root: root.to_path_buf(), config, workflows, store })
+    /// Where its configuration cannot be understood.
+    pub fn open(root: &Path) -> Result<Project, ConfigError> {
+        Project::with(root, catalog::general())
+    }
+
+    fn with(root: &Path, general: Vec<Entry>) -> Result<Project, ConfigError> {
+        // Whether a path leads out of the project is told by comparing real paths.
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+        let config =
+            Config::load(&root).map_err(|message| ConfigError { root: root.clone(), message })?;
+        let workflows = catalog::of_project(&root, general);
+        let store = FileStore::new(&root);
+        Ok(Project { root, config, workflows, store })
     }
 
     /// The workflow of that name.

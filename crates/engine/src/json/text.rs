@@ -93,25 +93,23 @@ struct Keys {
 }
 
 impl Keys {
-    fn intern(&mut self, name: &str) -> Arc<str> {
-        if let Some(guess) = self.in_order.get(self.next)
-            && **guess == *name
-        {
-            self.next += 1;
-            return guess.clone();
-        }
-        if let Some(position) = self.in_order.iter().take(64).position(|key| **key == *name) {
-            self.next = position + 1;
-            return self.in_order[position].clone();
+    /// The name, and its number in the order in which names were first seen, if that is known.
+    fn intern(&mut self, name: &str) -> (Arc<str>, Option<usize>) {
+        let is = |at: usize| self.in_order.get(at).is_some_and(|key| **key == *name);
+        let near = self.in_order.len().min(64);
+        let known = if is(self.next) { Some(self.next) } else { (0..near).find(|at| is(*at)) };
+        if let Some(at) = known {
+            self.next = at + 1;
+            return (self.in_order[at].clone(), known);
         }
         if let Some(key) = self.all.get(name) {
-            return key.clone();
+            return (key.clone(), None);
         }
         let key: Arc<str> = name.into();
         self.all.insert(key.clone());
         self.in_order.push(key.clone());
         self.next = self.in_order.len();
-        key
+        (key, Some(self.next - 1))
     }
 }
 
@@ -129,21 +127,21 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
 struct KeySeed<'k>(&'k mut Keys);
 
 impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
-    type Value = Arc<str>;
+    type Value = (Arc<str>, Option<usize>);
 
-    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Arc<str>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Self::Value, D::Error> {
         source.deserialize_str(self)
     }
 }
 
 impl Visitor<'_> for KeySeed<'_> {
-    type Value = Arc<str>;
+    type Value = (Arc<str>, Option<usize>);
 
     fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
         out.write_str("a member name")
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<Arc<str>, E> {
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
         Ok(self.0.intern(name))
     }
 }
@@ -192,10 +190,17 @@ impl<'de> Visitor<'de> for Seed<'_> {
         // The last of two equal names wins, as in every JSON reader. Names are interned, so equal
         // names are equal pointers; a scan is enough for the objects of ordinary size.
         let mut places: HashMap<*const u8, usize> = HashMap::new();
-        while let Some(key) = source.next_key_seed(KeySeed(self.0))? {
+        // As long as the numbers of the names only grow, none of them comes twice.
+        let mut in_order = true;
+        let mut last = None;
+        while let Some((key, number)) = source.next_key_seed(KeySeed(self.0))? {
+            in_order &= number.is_some() && number > last;
+            last = number;
             let value = source.next_value_seed(Seed(self.0))?;
             let members = &mut self.0.open[start..];
-            let known = if members.len() < LARGE {
+            let known = if in_order {
+                None
+            } else if members.len() < LARGE {
                 members.iter().position(|(known, _)| Arc::ptr_eq(known, &key))
             } else {
                 if places.is_empty() {

@@ -56,10 +56,9 @@ impl Resolver<'_> {
         let records = Records(records);
         for (record, text) in records.0.iter().zip(&definition.records) {
             for field in &record.fields {
-                let mut default = field.default.clone().unwrap_or_default();
+                let Some(mut default) = field.default.clone() else { continue };
                 let name = format!("the default of `{}`", field.name);
-                let fits = records.declare(&field.ty, &mut default, &name);
-                if let (Some(_), Err(found)) = (&field.default, fits) {
+                if let Err(found) = records.declare(&field.ty, &mut default, &name) {
                     self.error(text.name.span(), "default", found[0].to_string());
                 }
             }

@@ -99,10 +99,10 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
         let run = gate.create(&workflow, Some((*name, *document)), &event)?;
         return started(&workflow, &run, as_json);
     }
-    let chosen = matches.get_one::<String>("run").map(|chosen| match chosen.contains('/') {
-        true => chosen.clone(),
-        false => format!("{name}/{chosen}"),
-    });
+    let full = |chosen: &String| {
+        if chosen.contains('/') { chosen.clone() } else { format!("{name}/{chosen}") }
+    };
+    let chosen = matches.get_one::<String>("run").map(full);
     let run = chosen_among(&gate, chosen.as_deref(), |run| run.id.workflow == name)?;
     if run.id.workflow != name {
         return Err(Failed(format!("run {} is not one of {name}", run.id)));
