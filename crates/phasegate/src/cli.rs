@@ -55,16 +55,26 @@ enum Command {
     /// Show the runs of this project
     Status(Json),
     /// Explain the last decision of a run: rules, guards, evidence
+    #[command(after_help = "Examples:\n  phasegate why\n  phasegate why triage/web --all")]
     Why(why::Options),
     /// Show the journal of a run
+    #[command(after_help = "Examples:\n  phasegate log -n 5\n  phasegate log --verify triage/web")]
     Log(log::Options),
     /// End a run for good
+    #[command(after_help = "Example:\n  phasegate cancel triage/web --reason 'wrong findings'")]
     Cancel(cancel::Options),
     /// Look for mistakes in workflow definitions
+    #[command(
+        after_help = "Examples:\n  phasegate lint\n  phasegate lint .phasegate/workflows/ship.toml --strict"
+    )]
     Lint(lint::Options),
     /// Draw a workflow as a diagram or a table
+    #[command(
+        after_help = "Examples:\n  phasegate draw triage --format table\n  phasegate draw triage --run triage/web\n  phasegate draw triage --format dot | dot -Tsvg > triage.svg"
+    )]
     Draw(draw::Options),
     /// Run the case files of workflows and show which rules they cover
+    #[command(after_help = "Examples:\n  phasegate test\n  phasegate test ship --full-coverage")]
     Test(test::Options),
     /// Copy a built-in workflow into this project, where it wins over the built-in one
     Eject(eject::Options),
@@ -73,6 +83,9 @@ enum Command {
     /// Print the JSON schema of workflow definitions, for editors
     Schema,
     /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:\n  phasegate completions bash > ~/.local/share/bash-completion/completions/phasegate"
+    )]
     Completions {
         /// The shell
         shell: Shell,

@@ -18,6 +18,7 @@ use crate::project::Project;
 use crate::run::RunId;
 use crate::store::{Store, StoreError};
 
+pub use commit::CANCEL;
 pub use runs::{Found, Report};
 pub use stop::{Stop, Verdict};
 

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use clap::Args;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::{CANCEL, Gate};
 use phasegate_runtime::project::Project;
+use serde_json::json;
 
 use super::{Outcome, actor, chosen_run, session};
 use crate::print;
@@ -18,21 +19,29 @@ pub struct Options {
     /// Why, for the journal
     #[arg(long)]
     reason: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Gate::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
-    if !gate.is_working(&run) {
-        print::line(&format!("Run {} is {} already.", run.id, gate.report(&run).condition));
-        return Ok(ExitCode::SUCCESS);
+    let open = gate.is_working(&run);
+    if open {
+        let (actor, session) = (actor(), session());
+        let event = Event { name: CANCEL.into(), actor, session, params: Json::object() };
+        gate.cancel(&run, &event, options.reason.clone())?;
     }
-    let event =
-        Event { name: "cancel".into(), actor: actor(), session: session(), params: Json::object() };
-    gate.cancel(&run, &event, options.reason.clone())?;
-    print::line(&format!(
-        "Run {} is cancelled. Its state document {} stays as it is.",
-        run.id, run.place
-    ));
+    if options.json {
+        print::json(&json!({ "run": run.id, "cancelled": open }));
+    } else if open {
+        print::line(&format!(
+            "Run {} is cancelled. Its state document {} stays as it is.",
+            run.id, run.place
+        ));
+    } else {
+        print::line(&format!("Run {} is {} already.", run.id, gate.report(&run).condition));
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -60,9 +60,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let block = lines.iter().rev().find(|line| line.answer.is_block());
         if let Some(reason) = block.and_then(|block| block.answer.text()) {
             print::line("What the agent was told, and did not do:\n");
-            for text in reason.lines() {
-                print::line(&format!("  {text}"));
-            }
+            indented(reason);
             print::line("");
         }
     }
@@ -80,9 +78,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     ));
     if let Some(text) = line.answer.text() {
         print::line("");
-        for text in text.lines() {
-            print::line(&format!("  {text}"));
-        }
+        indented(text);
     }
     print::line(&format!(
         "\n{}",
@@ -112,6 +108,12 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::line(&format!("\nnote: {note}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn indented(text: &str) {
+    for line in text.lines() {
+        print::line(&format!("  {line}"));
+    }
 }
 
 fn rule(tried: &Tried) {

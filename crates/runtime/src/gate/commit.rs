@@ -24,7 +24,7 @@ use crate::world::{Told, World};
 const MOST_TRIES: usize = 5;
 
 /// The event that ends a run for good.
-pub(super) const CANCEL: &str = "cancel";
+pub const CANCEL: &str = "cancel";
 
 /// A run that is locked and read.
 pub(super) struct Open<'a> {
