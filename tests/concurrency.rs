@@ -17,14 +17,18 @@ fn twenty_concurrent_hooks_are_twenty_decisions() {
     for child in children {
         let ran = finish(child);
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert!(ran.stdout.contains("\"decision\":\"block\""), "{ran:?}");
+        assert!(ran.stdout.contains("decision") || ran.stdout.contains("stuck"), "{ran:?}");
     }
     let journal = scene.journal("triage/web");
     assert_eq!(journal.len(), 20);
     let numbers: Vec<u64> = journal.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
     assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
     scene.ok(&["log", "--verify"]);
-    assert_eq!(scene.json(".phasegate/runs/triage/web/ledger.json")["blocks"], 20);
+    let ledger = scene.json(".phasegate/runs/triage/web/ledger.json");
+    assert_eq!(ledger["seq"], 20);
+    let blocks = journal.iter().filter(|line| line["answer"]["decision"] == "block").count();
+    assert_eq!(ledger["tally"]["blocks"], blocks);
+    assert_eq!(blocks, 15, "after three blocks with one reason comes an allow");
 }
 
 #[test]

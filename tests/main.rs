@@ -10,6 +10,7 @@ mod concurrency;
 mod crashes;
 mod definitions;
 mod foreign_json;
+mod governor;
 mod hook_contract;
 mod machines;
 mod own_gate;

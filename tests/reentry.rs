@@ -120,7 +120,7 @@ fn patience_says_how_often_a_workflow_insists() {
 #[test]
 fn reentry_always_goes_on_without_a_change_and_never_allows_with_one() {
     let scene = with_head("reentry = \"always\"");
-    for _ in 0..5 {
+    for _ in 0..3 {
         scene.stop_again().blocks("make ok");
     }
     let scene = with_head("reentry = \"never\"");

@@ -132,6 +132,7 @@ fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure
         session: payload.session_id.filter(|session| !session.is_empty()),
         after_block: payload.stop_hook_active,
         background,
+        client_cap: client_cap(),
         told: Told {
             last_message: payload.last_assistant_message,
             transcript: payload.transcript_path,
@@ -143,6 +144,14 @@ fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure
     // The process ends now: freeing a large document piece by piece would only delay the answer.
     std::mem::forget((verdict, gate));
     Ok(output)
+}
+
+/// Claude Code honours so many blocks in a row without a tool call, then ends the turn as if it had
+/// succeeded. The environment can change the number; 0 means no cap.
+fn client_cap() -> Option<u64> {
+    let set = std::env::var("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP").ok();
+    let cap = set.and_then(|cap| cap.trim().parse().ok()).unwrap_or(8);
+    (cap > 0).then_some(cap)
 }
 
 /// The event and the client, which the installed command names.

@@ -8,10 +8,15 @@ use phasegate_engine::json::Json;
 use phasegate_engine::resolve::Overrides;
 use serde::Deserialize;
 
+use crate::governor::Limits;
+
 /// What can be configured.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
+    /// What a run may use up.
+    #[serde(default)]
+    pub limits: Limits,
     /// By workflow.
     #[serde(default)]
     pub workflow: BTreeMap<String, WorkflowConfig>,
@@ -25,6 +30,9 @@ pub struct WorkflowConfig {
     pub enabled: Option<bool>,
     /// Where its state documents are.
     pub document: Option<String>,
+    /// What a run of it may use up.
+    #[serde(default)]
+    pub limits: Limits,
     /// Values of its constants.
     #[serde(default, rename = "const")]
     pub constants: BTreeMap<String, Json>,
@@ -65,10 +73,12 @@ impl Config {
 
     /// Adds a configuration that wins over what is there.
     fn add(&mut self, over: Config) {
+        self.limits = over.limits.or(self.limits);
         for (name, over) in over.workflow {
             let here = self.workflow.entry(name).or_default();
             here.enabled = over.enabled.or(here.enabled);
             here.document = over.document.or(here.document.take());
+            here.limits = over.limits.or(here.limits);
             here.constants.extend(over.constants);
         }
     }
@@ -76,6 +86,12 @@ impl Config {
     /// Whether runs of the workflow are looked for.
     pub fn enabled(&self, workflow: &str) -> bool {
         self.workflow.get(workflow).and_then(|config| config.enabled).unwrap_or(true)
+    }
+
+    /// What a run of the workflow may use up.
+    pub fn limits(&self, workflow: &str) -> Limits {
+        let own = self.workflow.get(workflow).map(|config| config.limits).unwrap_or_default();
+        own.or(self.limits).or(Limits::usual())
     }
 
     /// What the configuration changes about a workflow.

@@ -1,7 +1,7 @@
 //! The store on a single machine: files under the project, and the kernel's locks.
 //!
 //! Kernel locks die with their holder, so no lock outlives a killed process. A value is replaced by
-//! writing a temporary file beside it, flushing it to the disk, and renaming it over the old one:
+//! writing a temporary file beside it, flushing it to the disk, and exchanging it with the old one:
 //! whoever reads sees the old or the new whole.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use phasegate_engine::functions::{filename, from_filename};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use crate::fault_point;
 use crate::run::RunId;
@@ -83,6 +85,29 @@ fn version(meta: &fs::Metadata) -> Version {
 fn temporary(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.phasegate-tmp"))
+}
+
+/// Puts the new file in the place of the old one, unless that is no longer what was expected.
+///
+/// Agents and people edit documents without our lock. An edit between the look and the replacement
+/// would be lost, so the two files are exchanged, and what came out is looked at once more.
+fn replace(new: &Path, path: &Path, expected: Option<&Version>) -> io::Result<bool> {
+    let is_expected = |path: &Path| {
+        let now = fs::metadata(path).ok().map(|meta| version(&meta));
+        now.as_ref() == expected
+    };
+    if !is_expected(path) {
+        return Ok(false);
+    }
+    let flags = if expected.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+    match renameat_with(CWD, new, CWD, path, flags) {
+        Ok(()) if expected.is_none() || is_expected(new) => Ok(true),
+        Ok(()) => renameat_with(CWD, new, CWD, path, flags).map(|()| false).map_err(Into::into),
+        Err(Errno::NOENT | Errno::EXIST) => Ok(false),
+        // Not every file system can exchange; then the window stays, as narrow as it can be.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => fs::rename(new, path).map(|()| true),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {
@@ -192,13 +217,11 @@ impl Store for FileStore {
         file.sync_all().map_err(failed("flush", &temporary))?;
         drop(file);
         fault_point::reach("temporary-written");
-        // The last look before the rename: the narrowest window in which an editor that takes no
-        // lock could be overwritten.
-        if self.version(key)?.as_ref() != expected {
-            let _ = fs::remove_file(&temporary);
+        let replaced = replace(&temporary, &path, expected).map_err(failed("replace", &path))?;
+        let _ = fs::remove_file(&temporary);
+        if !replaced {
             return Err(StoreError::Conflict(path.display().to_string()));
         }
-        fs::rename(&temporary, &path).map_err(failed("replace", &path))?;
         sync_folder(&path).map_err(failed("flush the folder of", &path))
     }
 

@@ -7,6 +7,8 @@ use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::evidence::Reading;
 use serde::{Deserialize, Serialize};
 
+use crate::governor::Tally;
+
 /// How many readings are remembered to tell whether something has changed.
 const MOST_READINGS: usize = 256;
 
@@ -33,9 +35,9 @@ pub struct Ledger {
     /// The block that the agent is working on: our last answer to a stop, if that was a block.
     #[serde(default)]
     pub insisting: Option<Insisting>,
-    /// How many times the agent was told to go on.
+    /// What the run has used up.
     #[serde(default)]
-    pub blocks: u64,
+    pub tally: Tally,
     /// The version of the document in which the run was found finished: such a run is passed over
     /// without being read.
     #[serde(default)]

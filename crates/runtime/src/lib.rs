@@ -8,6 +8,7 @@ pub mod fault_point;
 pub mod file_store;
 pub mod gate;
 pub mod git;
+pub mod governor;
 pub mod journal;
 pub mod ledger;
 pub mod project;

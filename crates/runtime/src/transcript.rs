@@ -57,6 +57,30 @@ pub fn current_turn(path: &Path) -> Vec<String> {
     }
 }
 
+/// Whether the agent used a tool since the user or a hook last spoke; none where the transcript
+/// does not reach back to that.
+pub fn used_tools(path: &Path) -> Option<bool> {
+    let (tail, _) = tail(path, FIRST)?;
+    for line in tail.rsplit(|byte| *byte == b'\n') {
+        let Ok(line) = serde_json::from_slice::<Line>(line) else { continue };
+        let Some(message) = line.message.filter(|_| !line.is_sidechain) else { continue };
+        match line.kind.as_deref() {
+            Some("assistant") if has_block(&message.content, "tool_use") => return Some(true),
+            Some("user") if line.is_meta || is_speech(&message.content) => return Some(false),
+            Some("user") if has_block(&message.content, "tool_result") => return Some(true),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn has_block(content: &Content, kind: &str) -> bool {
+    match content {
+        Content::Blocks(blocks) => blocks.iter().any(|block| block.kind.as_deref() == Some(kind)),
+        _ => false,
+    }
+}
+
 /// The last `size` bytes, from the first whole line on, and whether that is all of the file.
 fn tail(path: &Path, size: u64) -> Option<(Vec<u8>, bool)> {
     let mut file = File::open(path).ok()?;
@@ -108,7 +132,7 @@ fn turn_in(tail: &[u8]) -> (Vec<String>, bool) {
 fn is_speech(content: &Content) -> bool {
     match content {
         Content::Text(_) => true,
-        Content::Blocks(blocks) => blocks.iter().any(|block| block.kind.as_deref() == Some("text")),
+        Content::Blocks(_) => has_block(content, "text"),
         Content::Nothing => false,
     }
 }
@@ -141,6 +165,21 @@ mod tests {
         ];
         assert_eq!(said(&lines), ["one", "two"]);
         assert_eq!(current_turn(Path::new("/does/not/exist")), Vec::<String>::new());
+    }
+
+    #[test]
+    fn tools_count_since_someone_last_spoke() {
+        let used = |lines: &[&str]| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), lines.join("\n")).unwrap();
+            used_tools(file.path())
+        };
+        let said = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"one"}]}}"#;
+        let tool = r#"{"type":"assistant","message":{"content":[{"type":"tool_use"}]}}"#;
+        let hook = r#"{"type":"user","isMeta":true,"message":{"content":"Stop hook feedback"}}"#;
+        assert_eq!(used(&[tool, hook, said]), Some(false));
+        assert_eq!(used(&[hook, tool, said]), Some(true));
+        assert_eq!(used(&[said]), None);
     }
 
     #[test]

@@ -26,6 +26,14 @@ pub struct Told {
     pub transcript: Option<PathBuf>,
 }
 
+impl Told {
+    /// Whether the agent used a tool since it was last told to go on, as far as the transcript
+    /// says.
+    pub fn used_tools(&self) -> Option<bool> {
+        transcript::used_tools(self.transcript.as_deref()?)
+    }
+}
+
 /// The world as seen from a project.
 #[derive(Debug)]
 pub struct World {

@@ -26,7 +26,8 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
                     "condition": report.condition,
                     "problem": report.problem,
                     "owner": run.ledger.owner,
-                    "blocks": run.ledger.blocks,
+                    "blocks": run.ledger.tally.blocks,
+                    "tally": run.ledger.tally,
                     "decisions": run.ledger.seq,
                     "last": run.ledger.last.as_ref().map(|last| json!({
                         "at": last.at, "event": last.event, "answer": last.answer,
@@ -59,7 +60,17 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
         let mut facts = vec![run.place.clone()];
         if let Some(last) = &run.ledger.last {
             facts.push(format!("last answer {} {}", last.answer, when::ago(last.at)));
-            facts.push(format!("{} blocks so far", run.ledger.blocks));
+            let (tally, limits) = (&run.ledger.tally, project.config.limits(&run.id.workflow));
+            let of = |limit: Option<u64>| match limit {
+                None | Some(0) => String::new(),
+                Some(limit) => format!(" of {limit}"),
+            };
+            let (row, all) = (of(limits.blocks_in_a_row), of(limits.blocks));
+            facts.push(format!(
+                "{}{all} blocks, {}{row} in a row",
+                tally.blocks, tally.blocks_in_a_row
+            ));
+            facts.push(format!("{}{} minutes of work", tally.seconds / 60, of(limits.minutes)));
         } else {
             facts.push("no hook has fired yet".into());
         }

@@ -10,7 +10,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{TextId, Workflow};
 
-use super::commit::{blank_line, to_bytes};
+use super::commit::{blank_line, to_bytes, written};
 use super::{Answered, Found, Gate, GateError};
 use crate::journal::Line;
 use crate::ledger::{Cancelled, Ledger, Owner};
@@ -26,7 +26,8 @@ impl Gate<'_> {
                 return Err(GateError::Other(format!("run {} is cancelled", found.id)));
             }
             let step = self.decide(&mut open, event, &Told::default());
-            self.commit(open, event, step).map(Some)
+            let new = written(&open, &step);
+            self.commit(open, event, step, new).map(Some)
         })?;
         answered.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))
     }

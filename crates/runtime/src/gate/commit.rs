@@ -101,7 +101,7 @@ impl Gate<'_> {
             let Ok(line) = serde_json::from_str::<Line>(&text) else { continue };
             ledger.seq = line.seq;
             ledger.head = line.hash;
-            ledger.blocks += u64::from(line.answer.is_block());
+            ledger.tally.blocks += u64::from(line.answer.is_block());
             if line.answer.outcome() == Some(Outcome::Aborted) && line.event.name == CANCEL {
                 let reason = line.answer.text().map(str::to_string);
                 ledger.cancelled = Some(Cancelled { at: line.at, reason });
@@ -117,16 +117,17 @@ impl Gate<'_> {
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
     }
 
+    /// Commits a step; `new` is the text of its document, if that has changed.
     pub(super) fn commit(
         &self,
         open: Open,
         event: &Event,
         step: Step,
+        new: Option<Vec<u8>>,
     ) -> Result<Answered, GateError> {
         let Open { found, workflow, mut ledger, ledger_version, stored, before, notes, .. } = open;
         let now = Timestamp::now();
         let key = Key::Document(found.place.clone());
-        let new = step.changed.then(|| restyle(&step.document, &stored.bytes));
         let after = new.as_ref().map_or_else(|| before.clone(), |bytes| digest(bytes));
         // The last moment at which the step can be thrown away without a trace.
         if self.store.version(&key)?.as_ref() != Some(&stored.version) {
@@ -138,7 +139,6 @@ impl Gate<'_> {
         }
         ledger.last =
             Some(Last { at: now, event: event.name.clone(), answer: step.answer.clone() });
-        ledger.blocks += u64::from(step.answer.is_block());
         ledger.definition.clone_from(&workflow.digest);
         ledger.finished = None;
         let outer = workflow.outer();
@@ -252,6 +252,11 @@ pub(super) fn parse(place: &str, bytes: &[u8]) -> Result<Json, GateError> {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     Json::parse(text)
         .map_err(|error| GateError::Other(format!("{place} is not valid JSON: {error}")))
+}
+
+/// The text of the document after a step, if the step has changed it.
+pub(super) fn written(open: &Open, step: &Step) -> Option<Vec<u8>> {
+    step.changed.then(|| restyle(&step.document, &open.stored.bytes))
 }
 
 /// The document's text in the style of the text it replaces.

@@ -4,11 +4,13 @@ use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::Reentry;
+use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
-use super::commit::{Open, blank_line};
+use super::commit::{Open, blank_line, written};
 use super::{Answered, Found, Gate, GateError};
 use crate::git;
+use crate::governor::{Situation, state_without};
 use crate::journal::Line;
 use crate::ledger::{Insisting, Ledger, Owner};
 use crate::world::Told;
@@ -24,6 +26,8 @@ pub struct Stop {
     pub after_block: Option<bool>,
     /// The client still has background work.
     pub background: bool,
+    /// How many blocks without a tool call the client takes before it ends the turn on its own.
+    pub client_cap: Option<u64>,
     pub told: Told,
 }
 
@@ -106,8 +110,46 @@ impl Gate<'_> {
             }
             let mut step = self.decide(&mut open, &event, &stop.told);
             self.reenter(&open, stop, ours.as_ref(), &mut step);
-            self.commit(open, &event, step).map(Some)
+            let new = written(&open, &step);
+            self.govern(&mut open, stop, new.as_deref(), &mut step, now);
+            self.commit(open, &event, step, new).map(Some)
         })
+    }
+
+    /// Counts a block, and lets the stop go where a limit is reached.
+    fn govern(
+        &self,
+        open: &mut Open,
+        stop: &Stop,
+        new: Option<&[u8]>,
+        step: &mut Step,
+        now: Timestamp,
+    ) {
+        let Answer::Block { reason } = &step.answer else { return };
+        let workflow = &open.workflow;
+        let text = new.unwrap_or(&open.stored.bytes);
+        let updated = workflow.updated.as_ref().and_then(|field| step.document.get(field));
+        let left = step.moves.iter().any(|step| step.from != step.to);
+        let state = left.then(|| state_without(text, updated.and_then(Json::as_str)));
+        let insisting = open.ledger.insisting.as_ref();
+        let situation = Situation {
+            now,
+            last: open.ledger.last.as_ref().map(|last| last.at),
+            fresh: stop.after_block == Some(false),
+            moved_on: insisting.is_none_or(|last| last.moved_on(&open.before, &step.readings)),
+            used_tools: stop.told.used_tools(),
+            client_cap: stop.client_cap,
+            reason,
+            patience: u64::from(workflow.patience),
+            state,
+        };
+        let limits = self.project.config.limits(&workflow.name);
+        let run = open.found.id.to_string();
+        let (answer, warnings) = open.ledger.tally.count(&run, &limits, &situation);
+        open.notes.extend(warnings);
+        if let Some(answer) = answer {
+            step.answer = answer;
+        }
     }
 
     /// Allows a stop that is none of our business, and journals that it was.

@@ -1,0 +1,289 @@
+//! The governor: limits that end a run which no longer gets anywhere, whatever its workflow says.
+//!
+//! It is asked only about a block, after the rules were: a completion reached on the last allowed
+//! step wins over every limit.
+
+use jiff::{SignedDuration, Timestamp};
+use phasegate_engine::answer::{Answer, Outcome};
+use phasegate_engine::digest::{digest, digest_of};
+use serde::{Deserialize, Serialize};
+
+/// A pause between two stops counts as work only up to this: a night is not spent working.
+const MOST_PAUSE: SignedDuration = SignedDuration::from_mins(30);
+
+/// How many states a tally remembers, to see one come back.
+const MOST_SEEN: usize = 16;
+
+/// What a run may use up. Zero means no limit.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Blocks since the user last spoke.
+    pub blocks_in_a_row: Option<u64>,
+    /// Blocks in all.
+    pub blocks: Option<u64>,
+    /// Blocks with one reason while nothing changes.
+    pub same_reason: Option<u64>,
+    /// Times that a run may come back to a state that it had moved on from.
+    pub returns: Option<u64>,
+    /// Minutes of work.
+    pub minutes: Option<u64>,
+}
+
+impl Limits {
+    /// These limits, and the others where these say nothing.
+    #[must_use]
+    pub fn or(self, other: Limits) -> Limits {
+        Limits {
+            blocks_in_a_row: self.blocks_in_a_row.or(other.blocks_in_a_row),
+            blocks: self.blocks.or(other.blocks),
+            same_reason: self.same_reason.or(other.same_reason),
+            returns: self.returns.or(other.returns),
+            minutes: self.minutes.or(other.minutes),
+        }
+    }
+
+    /// The limits that hold where nothing is configured: far beyond what a healthy run needs.
+    pub fn usual() -> Limits {
+        Limits {
+            blocks_in_a_row: Some(500),
+            blocks: Some(2_000),
+            same_reason: Some(3),
+            returns: Some(3),
+            minutes: Some(24 * 60),
+        }
+    }
+}
+
+/// What a run has used up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tally {
+    pub blocks: u64,
+    pub blocks_in_a_row: u64,
+    /// The digest of the last reason, and how often it was given while nothing changed.
+    pub reason: String,
+    pub same_reason: u64,
+    /// Blocks in a row between which the agent used no tool: clients have a cap on these.
+    pub idle: u64,
+    pub seconds: u64,
+    /// States after a move, and how often one of them came back.
+    pub seen: Vec<String>,
+    pub returns: u64,
+}
+
+/// What the governor looks at.
+#[derive(Debug)]
+pub struct Situation<'a> {
+    pub now: Timestamp,
+    /// When the run last answered.
+    pub last: Option<Timestamp>,
+    /// The stop is the first since the user spoke.
+    pub fresh: bool,
+    /// Something has changed since the last block.
+    pub moved_on: bool,
+    /// Whether the agent used a tool since the last block, where that is known.
+    pub used_tools: Option<bool>,
+    /// How many such blocks the client takes before it ends the turn on its own.
+    pub client_cap: Option<u64>,
+    pub reason: &'a str,
+    /// How often the workflow itself wants to insist.
+    pub patience: u64,
+    /// The state after the step, without the time of the change, if a phase was left.
+    pub state: Option<String>,
+}
+
+impl Tally {
+    /// Counts a stop that the rules want to block. The answer is the one to give instead, if a
+    /// limit is reached; the texts are warnings of limits that are near.
+    pub fn count(
+        &mut self,
+        run: &str,
+        limits: &Limits,
+        now: &Situation,
+    ) -> (Option<Answer>, Vec<String>) {
+        self.note(now);
+        let most = limits.same_reason.unwrap_or(0);
+        // A workflow that wants to insist more often may.
+        let same = if most == 0 { 0 } else { most.max(now.patience) };
+        let config = "in `[limits]` of .phasegate/config.toml";
+        let checks = [
+            (
+                self.same_reason,
+                same,
+                Outcome::Stuck,
+                "times the same reason while nothing changed",
+                "Say something new to the agent".to_string(),
+            ),
+            (
+                self.returns,
+                limits.returns.unwrap_or(0),
+                Outcome::Stuck,
+                "returns to a state that the run had moved on from",
+                "Say something new to the agent".into(),
+            ),
+            (
+                self.blocks_in_a_row,
+                limits.blocks_in_a_row.unwrap_or(0),
+                Outcome::Capped,
+                "blocks in a row",
+                "Say something to the agent to go on".into(),
+            ),
+            (
+                self.blocks,
+                limits.blocks.unwrap_or(0),
+                Outcome::Capped,
+                "blocks in all",
+                format!("Raise `blocks` {config} to go on"),
+            ),
+            (
+                self.seconds / 60,
+                limits.minutes.unwrap_or(0),
+                Outcome::Budget,
+                "minutes of work",
+                format!("Raise `minutes` {config} to go on"),
+            ),
+        ];
+        let mut warnings = Vec::new();
+        for (count, limit, outcome, what, next) in checks {
+            if limit == 0 {
+                continue;
+            }
+            if count > limit || (what == "minutes of work" && count == limit) {
+                let message = format!(
+                    "Run {run} ended this turn as {outcome}: its limit of {limit} {what} is reached. \
+                     {next}, or `phasegate cancel {run}` to end the run."
+                );
+                return (Some(Answer::allow_saying(outcome, message)), warnings);
+            }
+            if count == (limit * 4).div_ceil(5) && count < limit && count > 4 {
+                warnings.push(format!("Run {run}: {count} of {limit} {what}."));
+            }
+        }
+        // One below the client's cap: the client would end the turn as if all were well.
+        if let Some(cap) = now.client_cap.filter(|cap| *cap > 0 && self.idle >= *cap) {
+            let message = format!(
+                "Run {run} ended this turn as capped: the agent was told {} times to go on and used no \
+                 tool, and the client allows {cap}. Say something to the agent to go on, or \
+                 `phasegate cancel {run}` to end the run.",
+                cap - 1
+            );
+            return (Some(Answer::allow_saying(Outcome::Capped, message)), warnings);
+        }
+        self.blocks += 1;
+        (None, warnings)
+    }
+
+    fn note(&mut self, now: &Situation) {
+        if let Some(last) = now.last {
+            let pause = now.now.duration_since(last).min(MOST_PAUSE);
+            self.seconds += u64::try_from(pause.as_secs()).unwrap_or(0);
+        }
+        self.blocks_in_a_row = if now.fresh { 1 } else { self.blocks_in_a_row + 1 };
+        let reason = digest(now.reason.as_bytes());
+        let same = !now.moved_on && reason == self.reason;
+        self.same_reason = if same { self.same_reason + 1 } else { 1 };
+        self.reason = reason;
+        let worked = now.used_tools.unwrap_or(now.moved_on);
+        self.idle = if now.fresh || worked { 1 } else { self.idle + 1 };
+        if let Some(state) = &now.state {
+            self.returns = if self.seen.contains(state) { self.returns + 1 } else { 0 };
+            self.seen.push(state.clone());
+            if self.seen.len() > MOST_SEEN {
+                self.seen.remove(0);
+            }
+        }
+    }
+}
+
+/// A digest of a document's text without one of its values: the time of its last change.
+pub fn state_without(text: &[u8], value: Option<&str>) -> String {
+    let at = value.filter(|value| !value.is_empty()).and_then(|value| {
+        let text = std::str::from_utf8(text).ok()?;
+        text.rfind(value).map(|at| (at, at + value.len()))
+    });
+    match at {
+        None => digest(text),
+        Some((start, end)) => digest_of([&text[..start], &text[end..]]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Change = Box<dyn FnMut(&mut Situation, u64)>;
+
+    fn situation(reason: &str, moved_on: bool) -> Situation<'_> {
+        Situation {
+            now: Timestamp::UNIX_EPOCH,
+            last: None,
+            fresh: false,
+            moved_on,
+            used_tools: None,
+            client_cap: Some(8),
+            reason,
+            patience: 1,
+            state: None,
+        }
+    }
+
+    #[test]
+    fn two_hundred_productive_blocks_reach_no_limit() {
+        let mut tally = Tally::default();
+        for block in 0..200 {
+            let (answer, warnings) =
+                tally.count("w/r", &Limits::usual(), &situation(&format!("step {block}"), true));
+            assert_eq!((answer, warnings.len()), (None, 0));
+        }
+    }
+
+    #[test]
+    fn each_limit_ends_with_its_outcome_and_is_announced() {
+        let limit = |limits: Limits, moved_on: bool, mut change: Change| {
+            let mut tally = Tally::default();
+            let mut warned = false;
+            for block in 1.. {
+                let mut now = situation("the same", moved_on);
+                change(&mut now, block);
+                let (answer, warnings) = tally.count("w/r", &limits, &now);
+                warned |= !warnings.is_empty();
+                if let Some(answer) = answer {
+                    return (block, answer.outcome(), warned);
+                }
+            }
+            unreachable!()
+        };
+        let none = Limits::default();
+        let nothing = || Box::new(|_: &mut Situation, _| {}) as Change;
+        let row = Limits { blocks_in_a_row: Some(10), ..none };
+        assert_eq!(limit(row, true, nothing()), (11, Some(Outcome::Capped), true));
+        let all = Limits { blocks: Some(10), ..none };
+        let fresh = Box::new(|now: &mut Situation, _| now.fresh = true);
+        assert_eq!(limit(all, true, fresh).1, Some(Outcome::Capped));
+        let same = Limits { same_reason: Some(3), ..none };
+        assert_eq!(limit(same, false, nothing()), (4, Some(Outcome::Stuck), false));
+        let back = Limits { returns: Some(3), ..none };
+        let swing =
+            Box::new(|now: &mut Situation, block: u64| now.state = Some((block % 2).to_string()));
+        assert_eq!(limit(back, true, swing).1, Some(Outcome::Stuck));
+        let minutes = Limits { minutes: Some(60), ..none };
+        let long = Box::new(|now: &mut Situation, block: u64| {
+            let start = i64::try_from(block).unwrap_or(0) * 100_000;
+            now.last = Timestamp::from_second(start).ok();
+            now.now = Timestamp::from_second(start + 100_000).unwrap_or_default();
+        });
+        assert_eq!(limit(minutes, true, long), (2, Some(Outcome::Budget), false));
+        let idle = Box::new(|now: &mut Situation, _| now.used_tools = Some(false));
+        assert_eq!(limit(none, true, idle), (8, Some(Outcome::Capped), false));
+    }
+
+    #[test]
+    fn the_time_of_a_change_does_not_make_a_state_new() {
+        let one = br#"{"phase":"a","updated_at":"2026-01-01T00:00:00Z"}"#;
+        let two = br#"{"phase":"a","updated_at":"2026-01-02T00:00:00Z"}"#;
+        let state = |text: &[u8], time| state_without(text, Some(time));
+        assert_eq!(state(one, "2026-01-01T00:00:00Z"), state(two, "2026-01-02T00:00:00Z"));
+        assert_ne!(state_without(one, None), state_without(two, None));
+    }
+}
