@@ -28,7 +28,7 @@ const BUDGETS: [Budget; 4] = [
     },
     Budget {
         name: "triage, 100 entries: move on, write the document, commit",
-        most: 6_000_000,
+        most: 6_500_000,
         made: |folder| {
             let mut state = state(100);
             for entry in state["entries"].as_array_mut().into_iter().flatten() {
@@ -39,7 +39,7 @@ const BUDGETS: [Budget; 4] = [
     },
     Budget {
         name: "triage, 100 entries: absorb a batch of five results, commit",
-        most: 8_000_000,
+        most: 8_500_000,
         made: |folder| {
             let root = project(folder, Some(&state(100)))?;
             let results = root.join(".phasegate/triage/results");

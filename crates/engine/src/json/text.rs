@@ -21,7 +21,7 @@ impl Json {
         // One look over the whole text is cheaper than one at each string.
         let text = std::str::from_utf8(text).map_err(serde::de::Error::custom)?;
         let mut source = serde_json::Deserializer::from_str(text);
-        let value = Seed(&mut keys).deserialize(&mut source)?;
+        let value = Seed(&mut keys, None).deserialize(&mut source)?;
         source.end()?;
         Ok(value)
     }
@@ -76,7 +76,7 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Json, D::Error> {
-        Seed(&mut Keys::default()).deserialize(source)
+        Seed(&mut Keys::default(), None).deserialize(source)
     }
 }
 
@@ -87,6 +87,8 @@ struct Keys {
     all: HashSet<Arc<str>>,
     in_order: Vec<Arc<str>>,
     next: usize,
+    /// The last text under each of these names: the next one is often the same.
+    recent: Vec<Json>,
     /// Members of the objects that are being read, innermost last: each object is then allocated
     /// once, in its size.
     open: Vec<(Arc<str>, Json)>,
@@ -108,12 +110,14 @@ impl Keys {
         let key: Arc<str> = name.into();
         self.all.insert(key.clone());
         self.in_order.push(key.clone());
+        self.recent.push(Json::Null);
         self.next = self.in_order.len();
         (key, Some(self.next - 1))
     }
 }
 
-struct Seed<'k>(&'k mut Keys);
+/// Reads one value; the number is that of the member name before it.
+struct Seed<'k>(&'k mut Keys, Option<usize>);
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Json;
@@ -174,12 +178,18 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Json, E> {
-        Ok(Json::String(text.into()))
+        let Some(recent) = self.1.and_then(|number| self.0.recent.get_mut(number)) else {
+            return Ok(Json::String(text.into()));
+        };
+        if recent.as_str() != Some(text) {
+            *recent = Json::String(text.into());
+        }
+        Ok(recent.clone())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut source: A) -> Result<Json, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = source.next_element_seed(Seed(self.0))? {
+        while let Some(item) = source.next_element_seed(Seed(self.0, None))? {
             items.push(item);
         }
         Ok(Json::List(Arc::new(List(items))))
@@ -196,7 +206,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         while let Some((key, number)) = source.next_key_seed(KeySeed(self.0))? {
             in_order &= number.is_some() && number > last;
             last = number;
-            let value = source.next_value_seed(Seed(self.0))?;
+            let value = source.next_value_seed(Seed(self.0, number))?;
             let members = &mut self.0.open[start..];
             let known = if in_order {
                 None
