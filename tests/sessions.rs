@@ -66,3 +66,47 @@ fn a_cancelled_run_never_comes_back() {
     scene.ok(&["cancel", "triage/web"]);
     scene.ok(&["log", "--verify"]);
 }
+
+#[test]
+fn a_run_is_taken_over_at_once_by_adopt() {
+    let scene = Scene::with_triage(2);
+    scene.stop_of("one", false).blocks("2 of 2");
+    let said = scene.ok(&["adopt", "--session", "two"]);
+    assert!(said.contains("belongs to session two now"), "{said}");
+    scene.stop_of("one", false).allows();
+    // What the first session was told does not count against the second.
+    scene.stop_of("two", true).allows();
+    scene.stop_of("two", false).blocks("2 of 2");
+    let last =
+        scene.journal("triage/web").into_iter().find(|line| line["event"]["name"] == "adopt");
+    assert_eq!(last.unwrap()["event"]["actor"], "human");
+    scene.ok(&["log", "--verify"]);
+    let ran = scene.run(&["adopt"]);
+    assert!(ran.stderr.contains("which session?"), "{ran:?}");
+}
+
+#[test]
+fn inside_of_a_client_adopt_knows_the_session() {
+    let scene = Scene::with_triage(1);
+    scene.stop_of("one", false).blocks("1 of 1");
+    let mut command = scene.command();
+    command.args(["adopt", "web"]).env("CLAUDE_CODE_SESSION_ID", "two").env("CLAUDECODE", "1");
+    let ran = crate::scene::finish(scene.spawn(command, b""));
+    assert!(ran.stdout.contains("session two"), "{ran:?}");
+    scene.stop_of("two", false).blocks("1 of 1");
+    let adopted =
+        scene.journal("triage/web").into_iter().find(|line| line["event"]["name"] == "adopt");
+    assert_eq!(adopted.unwrap()["event"]["actor"], "worker");
+}
+
+#[test]
+fn a_run_that_is_released_goes_to_the_next_session() {
+    let scene = Scene::with_triage(2);
+    scene.stop_of("one", false).blocks("2 of 2");
+    assert!(scene.ok(&["release"]).contains("is free"));
+    scene.stop_of("two", false).blocks("2 of 2");
+    scene.stop_of("one", false).allows();
+    scene.ok(&["cancel"]);
+    let ran = scene.run(&["release"]);
+    assert!(ran.stderr.contains("is cancelled: it answers no one"), "{ran:?}");
+}

@@ -9,6 +9,7 @@ mod eject;
 mod lint;
 mod list;
 mod log;
+mod owner;
 mod status;
 mod test;
 mod when;
@@ -63,6 +64,12 @@ enum Command {
     /// End a run for good
     #[command(after_help = "Example:\n  phasegate cancel triage/web --reason 'wrong findings'")]
     Cancel(cancel::Options),
+    /// Take a run over for a session, at once
+    #[command(after_help = "Example:\n  phasegate adopt triage/web")]
+    Adopt(owner::Adopt),
+    /// Give a run up, so that another session can take it
+    #[command(after_help = "Example:\n  phasegate release triage/web")]
+    Release(owner::Release),
     /// Look for mistakes in workflow definitions
     #[command(
         after_help = "Examples:\n  phasegate lint\n  phasegate lint .phasegate/workflows/ship.toml --strict"
@@ -183,6 +190,8 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
         Command::Why(options) => why::run(project, &options),
         Command::Log(options) => log::run(project, &options),
         Command::Cancel(options) => cancel::run(project, &options),
+        Command::Adopt(options) => owner::adopt(project, &options),
+        Command::Release(options) => owner::release(project, &options),
         Command::Lint(options) => lint::run(project, &options),
         Command::Draw(options) => draw::run(project, &options),
         Command::Test(options) => test::run(project, &options),

@@ -130,7 +130,7 @@ impl Tally {
                 "Say something to the agent to go on".into(),
             ),
             (
-                self.blocks,
+                self.blocks + 1,
                 limits.blocks.unwrap_or(0),
                 Outcome::Capped,
                 "blocks in all",
@@ -149,7 +149,7 @@ impl Tally {
             if limit == 0 {
                 continue;
             }
-            if count > limit || (what == "minutes of work" && count == limit) {
+            if count > limit {
                 let message = format!(
                     "Run {run} ended this turn as {outcome}: its limit of {limit} {what} is reached. \
                      {next}, or `phasegate cancel {run}` to end the run."
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(limit(row, true, nothing()), (11, Some(Outcome::Capped), true));
         let all = Limits { blocks: Some(10), ..none };
         let fresh = Box::new(|now: &mut Situation, _| now.fresh = true);
-        assert_eq!(limit(all, true, fresh).1, Some(Outcome::Capped));
+        assert_eq!(limit(all, true, fresh), (11, Some(Outcome::Capped), true));
         let same = Limits { same_reason: Some(3), ..none };
         assert_eq!(limit(same, false, nothing()), (4, Some(Outcome::Stuck), false));
         let back = Limits { returns: Some(3), ..none };
@@ -273,7 +273,7 @@ mod tests {
             now.last = Timestamp::from_second(start).ok();
             now.now = Timestamp::from_second(start + 100_000).unwrap_or_default();
         });
-        assert_eq!(limit(minutes, true, long), (2, Some(Outcome::Budget), false));
+        assert_eq!(limit(minutes, true, long), (3, Some(Outcome::Budget), false));
         let idle = Box::new(|now: &mut Situation, _| now.used_tools = Some(false));
         assert_eq!(limit(none, true, idle), (8, Some(Outcome::Capped), false));
     }

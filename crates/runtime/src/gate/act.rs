@@ -163,23 +163,45 @@ impl Gate<'_> {
         event: &Event,
         reason: Option<String>,
     ) -> Result<(), GateError> {
+        let message = reason.clone();
+        let answer = Answer::Allow { outcome: Some(Outcome::Aborted), until: None, message };
+        self.note(found, event, answer, |ledger, at| {
+            ledger.cancelled = Some(Cancelled { at, reason });
+        })
+    }
+
+    /// Gives a run to a session at once, whoever owns it; without a session, to the next that stops.
+    pub fn give(
+        &self,
+        found: &Found,
+        event: &Event,
+        session: Option<String>,
+    ) -> Result<(), GateError> {
+        let answer = Answer::Allow { outcome: None, until: None, message: None };
+        self.note(found, event, answer, |ledger, seen| {
+            ledger.owner = session.map(|session| Owner { session, seen });
+            // The block was told to another session.
+            ledger.insisting = None;
+        })
+    }
+
+    /// Changes only the ledger of a run, and journals that.
+    fn note(
+        &self,
+        found: &Found,
+        event: &Event,
+        answer: Answer,
+        change: impl FnOnce(&mut Ledger, Timestamp),
+    ) -> Result<(), GateError> {
         let key = Key::Document(found.place.clone());
         let _lease = self.store.lease(&found.id, &key)?;
         let (mut ledger, version, notes) = self.ledger(&found.id)?;
         let now = Timestamp::now();
-        ledger.cancelled = Some(Cancelled { at: now, reason: reason.clone() });
+        change(&mut ledger, now);
         let bytes = self.store.get(&key)?.map(|stored| stored.bytes).unwrap_or_default();
         let mark = digest(&bytes);
-        let answer =
-            Answer::Allow { outcome: Some(Outcome::Aborted), until: None, message: reason };
-        let line = Line {
-            event: event.clone(),
-            answer,
-            before: mark.clone(),
-            after: mark,
-            notes,
-            ..blank_line(now)
-        };
+        let (before, after) = (mark.clone(), mark);
+        let line = Line { event: event.clone(), answer, before, after, notes, ..blank_line(now) };
         let ledger = self.write_line(&found.id, ledger, line)?;
         self.store.put(&Key::Ledger(found.id.clone()), version.as_ref(), &to_bytes(&ledger)?)?;
         Ok(())

@@ -1,0 +1,75 @@
+//! `phasegate adopt` and `phasegate release`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use phasegate_engine::json::Json;
+use phasegate_engine::step::Event;
+use phasegate_runtime::gate::{Found, Gate};
+use phasegate_runtime::project::Project;
+use serde_json::json;
+
+use super::{Failed, Outcome, actor, chosen_run, session};
+use crate::print;
+
+#[derive(Debug, Args)]
+pub struct Adopt {
+    /// The run, as WORKFLOW/NAME; by default the only one
+    run: Option<String>,
+    /// The session; by default the one in which this command runs
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Release {
+    /// The run, as WORKFLOW/NAME; by default the only one
+    run: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn adopt(project: &Project, options: &Adopt) -> Outcome {
+    let Some(session) = options.session.clone().or_else(session) else {
+        let message = "which session? Inside of a client it is known; elsewhere use --session ID, \
+                       or `phasegate release`, and the next session that stops takes the run";
+        return Err(Failed(message.into()));
+    };
+    give(project, "adopt", options.run.as_deref(), Some(session), options.json)
+}
+
+pub fn release(project: &Project, options: &Release) -> Outcome {
+    give(project, "release", options.run.as_deref(), None, options.json)
+}
+
+fn give(
+    project: &Project,
+    name: &str,
+    run: Option<&str>,
+    to: Option<String>,
+    as_json: bool,
+) -> Outcome {
+    let gate = Gate::new(project);
+    let run: Found = chosen_run(&gate, run)?;
+    if !gate.is_working(&run) {
+        let condition = gate.report(&run).condition;
+        return Err(Failed(format!("run {} is {condition}: it answers no one", run.id)));
+    }
+    let event =
+        Event { name: name.into(), actor: actor(), session: session(), params: Json::object() };
+    gate.give(&run, &event, to.clone())?;
+    if as_json {
+        print::json(&json!({ "run": run.id, "owner": to }));
+    } else {
+        let whose = match to {
+            Some(session) => format!("belongs to session {session} now"),
+            None => "is free: the next session that stops, and has no other run, takes it".into(),
+        };
+        print::line(&format!("Run {} {whose}.", run.id));
+    }
+    Ok(ExitCode::SUCCESS)
+}
