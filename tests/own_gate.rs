@@ -263,3 +263,26 @@ fn a_demo_of_ones_own_is_played() {
     scene.file(".phasegate/workflows/notes/demo/write.json", work);
     assert!(scene.ok(&["demo", "notes"]).contains("2 stops, 1 blocks"));
 }
+
+/// The blocks of the README that start with the path of the file that they are.
+#[test]
+fn the_readme_is_true_of_the_first_gate() {
+    let readme = include_str!("../README.md");
+    let scene = Scene::new();
+    let mut files = 0;
+    for block in readme.split("```toml\n# ").skip(1) {
+        let (path, text) = block.split_once('\n').unwrap();
+        scene.file(path, text.split_once("```").unwrap().0);
+        files += 1;
+    }
+    assert_eq!(files, 2, "the gate and its case");
+    assert!(scene.ok(&["lint", "notes", "--strict"]).contains("0 errors, 0 warnings"));
+    assert!(scene.ok(&["test", "notes"]).contains("1 passed, 0 failed; 1 of 3 rules covered"));
+    scene.ok(&["notes", "start"]);
+    scene.stop().blocks("Write NOTES.md, then stop again.");
+    scene.file("NOTES.md", "x".repeat(150));
+    scene.stop_again().blocks("NOTES.md has 150 characters. Say more.");
+    scene.file("NOTES.md", "x".repeat(250));
+    scene.stop_again().allows();
+    assert!(scene.ok(&["status"]).contains("done"));
+}
