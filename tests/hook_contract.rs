@@ -91,9 +91,16 @@ fn a_finished_run_masks_nothing() {
     let scene = Scene::with_triage(1);
     scene.file(".phasegate/triage/aaa_triage.json", r#"{"phase":"complete","entries":[]}"#);
     scene.stop().blocks("web_triage.json");
-    scene.file(STATE, r#"{"phase":"complete","entries":[]}"#);
+    scene.result(0, true, "g").stop_again().blocks("aggregat");
+    let state = scene.read(STATE);
+    scene.file(
+        STATE,
+        state.replace("\"entries\"", "\"aggregation\":{\"status\":\"failed\"},\"entries\""),
+    );
+    scene.stop_again().allows_saying("the aggregation failed");
+    let lines = scene.journal("triage/web").len();
     scene.stop_again().allows();
-    assert_eq!(scene.journal("triage/web").len(), 1, "a finished run decides nothing");
+    assert_eq!(scene.journal("triage/web").len(), lines, "a finished run decides nothing");
 }
 
 #[test]
@@ -145,7 +152,7 @@ fn a_payload_of_another_event_is_not_answered_as_a_stop() {
 #[test]
 fn the_hook_has_help_for_people() {
     let scene = Scene::new();
-    assert!(scene.ok(&["hook", "--help"]).contains("Usage: phasegate hook stop"));
+    assert!(scene.ok(&["hook", "--help"]).contains("Usage: phasegate hook EVENT"));
 }
 
 #[test]

@@ -17,4 +17,5 @@ mod own_gate;
 mod properties;
 mod reentry;
 mod sessions;
+mod tampering;
 mod triage_run;

@@ -90,6 +90,26 @@ impl Scene {
         finish(self.spawn(command, b""))
     }
 
+    /// Runs a command as a person in a terminal does.
+    pub fn by_hand(&self, args: &[&str]) -> Ran {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+        let line = std::fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
+        let mut command = self.command();
+        command.args(args).stdin(line).stdout(Stdio::piped()).stderr(Stdio::piped());
+        finish(command.spawn().unwrap())
+    }
+
+    /// Runs a command as an agent in its client does.
+    pub fn by_agent(&self, args: &[&str]) -> Ran {
+        let mut command = self.command();
+        command.args(args).env("CLAUDECODE", "1").env("CLAUDE_CODE_SESSION_ID", "s1");
+        finish(self.spawn(command, b""))
+    }
+
     /// Runs a command that must succeed; what it printed.
     pub fn ok(&self, args: &[&str]) -> String {
         let ran = self.run(args);
@@ -119,10 +139,26 @@ impl Scene {
         self.hook_raw(payload.to_string().as_bytes(), &[])
     }
 
+    /// Fires the hook of another event.
+    pub fn hook_of(&self, event: &str, session: &str, more: &Value) -> Said {
+        let words = event.split('-').map(|word| word[..1].to_uppercase() + &word[1..]);
+        let mut payload = self.payload();
+        payload["session_id"] = json!(session);
+        payload["hook_event_name"] = json!(words.collect::<String>());
+        for (key, value) in more.as_object().into_iter().flatten() {
+            payload[key] = value.clone();
+        }
+        self.fire(event, payload.to_string().as_bytes(), &[])
+    }
+
     /// Fires the hook with any bytes and environment.
     pub fn hook_raw(&self, input: &[u8], env: &[(&str, &str)]) -> Said {
+        self.fire("stop", input, env)
+    }
+
+    pub fn fire(&self, event: &str, input: &[u8], env: &[(&str, &str)]) -> Said {
         let mut command = self.command();
-        command.args(["hook", "stop", "--client", "claude"]).envs(env.iter().copied());
+        command.args(["hook", event, "--client", "claude"]).envs(env.iter().copied());
         let ran = finish(self.spawn(command, input));
         let json = serde_json::from_str(&ran.stdout);
         let json =

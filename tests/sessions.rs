@@ -1,5 +1,7 @@
 //! Two sessions in one project.
 
+use serde_json::json;
+
 use crate::scene::Scene;
 
 #[test]
@@ -109,4 +111,104 @@ fn a_run_that_is_released_goes_to_the_next_session() {
     scene.ok(&["cancel"]);
     let ran = scene.run(&["release"]);
     assert!(ran.stderr.contains("is cancelled: it answers no one"), "{ran:?}");
+}
+
+#[test]
+fn a_session_that_ends_gives_its_run_up() {
+    let scene = Scene::with_triage(2);
+    scene.stop_of("one", false).blocks("2 of 2");
+    scene.hook_of("session-end", "two", &json!({ "reason": "other" })).allows();
+    scene.stop_of("two", false).allows();
+    scene.hook_of("session-end", "one", &json!({ "reason": "clear" })).allows();
+    let said = scene.stop_of("two", false);
+    said.blocks("2 of 2");
+    assert_eq!(said.json.get("systemMessage"), None, "nobody is adopted from");
+    scene.stop_of("one", false).allows();
+    let lines = scene.journal("triage/web");
+    let end = lines.iter().find(|line| line["event"]["name"] == "session-end").unwrap();
+    assert_eq!(
+        (&end["event"]["session"], &end["event"]["actor"]),
+        (&json!("one"), &json!("engine"))
+    );
+    scene.ok(&["log", "--verify"]);
+}
+
+#[test]
+fn a_session_is_told_where_its_run_is() {
+    let scene = Scene::with_triage(2);
+    let note = |said: &crate::scene::Said| {
+        let specific = &said.json["hookSpecificOutput"];
+        assert_eq!(specific["hookEventName"], "SessionStart", "{said:?}");
+        specific["additionalContext"].as_str().unwrap().to_string()
+    };
+    let start = |session: &str, source: &str| {
+        scene.hook_of("session-start", session, &json!({ "source": source }))
+    };
+    let free = note(&start("one", "startup"));
+    assert!(free.contains("triage/web is open, and this session takes it when it stops"), "{free}");
+    scene.stop_of("one", false).blocks("2 of 2");
+    let own = note(&start("one", "compact"));
+    assert!(own.contains("This session works on run triage/web. It is working in phase `triage`"));
+    assert!(own.contains(".phasegate/triage/web_triage.json") && own.contains("2 of 2"), "{own}");
+    start("two", "startup").allows();
+    scene.ok(&["cancel"]);
+    start("one", "resume").allows();
+    Scene::bare().hook_of("session-start", "one", &json!({})).allows();
+}
+
+#[test]
+fn every_hook_of_the_owner_is_a_sign_of_life() {
+    let path = ".phasegate/runs/triage/web/ledger.json";
+    for event in ["session-start", "user-prompt-submit", "subagent-stop", "pre-compact"] {
+        let scene = Scene::with_triage(2);
+        scene.stop_of("one", false).blocks("2 of 2");
+        let mut ledger = scene.json(path);
+        ledger["owner"]["seen"] = "2020-01-01T00:00:00Z".into();
+        scene.file(path, ledger.to_string());
+        scene.hook_of(event, "two", &json!({}));
+        assert_eq!(scene.json(path)["owner"]["session"], "one", "a sign takes nothing");
+        let said = scene.hook_of(event, "one", &json!({}));
+        assert_eq!((said.code, said.json.get("decision")), (Some(0), None));
+        scene.stop_of("two", false).allows();
+    }
+}
+
+#[test]
+fn a_hook_that_is_installed_for_another_event_is_a_fault() {
+    let scene = Scene::with_triage(1);
+    let mut payload = scene.payload();
+    payload["hook_event_name"] = json!("SessionStart");
+    scene.hook(&payload).allows_saying("the payload is of the event SessionStart, not of Stop");
+    scene.fire("banana", b"{}", &[]).allows_saying("there are: stop, subagent-stop");
+}
+
+#[test]
+fn the_status_line_has_the_sessions_run() {
+    let scene = Scene::with_triage(2);
+    let line = |session: &str| {
+        let mut command = scene.command();
+        command.arg("statusline");
+        let payload = json!({ "hook_event_name": "Status", "session_id": session,
+            "cwd": scene.root(), "model": { "id": "m", "display_name": "M" },
+            "workspace": { "current_dir": scene.root(), "project_dir": scene.root() } });
+        let ran = crate::scene::finish(scene.spawn(command, payload.to_string().as_bytes()));
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        ran.stdout
+    };
+    assert_eq!(line("one"), "triage/web · triage · working · 0/500 blocks · free\n");
+    scene.stop_of("one", false).blocks("2 of 2");
+    assert_eq!(line("one"), "triage/web · triage · working · 1/500 blocks\n");
+    assert_eq!(line("two"), "", "another session's run is no news");
+    scene.ok(&["cancel"]);
+    assert_eq!(line("one"), "");
+}
+
+#[test]
+fn a_run_without_a_hook_says_that_nothing_holds_the_agent() {
+    let scene = Scene::new();
+    scene.file("findings.json", r#"[{"name":"a"}]"#);
+    scene.ok(&["triage", "start", "--from", "findings.json"]);
+    assert!(scene.ok(&["status"]).contains("armed, but no hook has fired since "));
+    scene.stop().blocks("1 of 1");
+    assert!(scene.ok(&["status"]).contains("the hook fired just now"));
 }

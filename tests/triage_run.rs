@@ -114,5 +114,5 @@ fn constants_and_the_place_of_documents_can_be_configured() {
     scene.file("plans/g/plan_1.md", "").file("plans/g/plan_2.md", "");
     scene.stop_again().blocks("**plan-synthesizer**");
     scene.file(".phasegate/config.toml", "[workflow.triage]\nenabled = false\n");
-    scene.stop().allows();
+    scene.stop().allows_saying("run triage/web is open, but its workflow is disabled");
 }

@@ -1,5 +1,7 @@
-//! Embeds the built-in workflows: every file under `workflows/`, as it lies there.
+//! Embeds the built-in workflows: every file under `workflows/`, as it lies there, and a mark of
+//! each, by which a run knows that its definition is still the same.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -17,6 +19,25 @@ fn main() -> io::Result<()> {
         let name = file.strip_prefix(&root).unwrap_or(file).to_string_lossy().replace('\\', "/");
         let path = file.to_string_lossy();
         writeln!(code, "    ({name:?}, include_str!({path:?})),").map_err(io::Error::other)?;
+    }
+    code.push_str("];\n\npub static VERSIONS: &[(&str, &str)] = &[\n");
+    let mut of: BTreeMap<String, u64> = BTreeMap::new();
+    for file in &files {
+        let name = file.strip_prefix(&root).unwrap_or(file).to_string_lossy().into_owned();
+        let Some((workflow, inner)) = name.split_once('/') else { continue };
+        // What decisions depend on; cases and demos they do not.
+        if !inner.contains('/') || inner.starts_with("prompts/") || inner.starts_with("templates/")
+        {
+            let hash = of.entry(workflow.to_string()).or_insert(0xcbf2_9ce4_8422_2325);
+            for byte in name.bytes().chain(fs::read(file)?) {
+                *hash = (*hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    for (workflow, hash) in of {
+        writeln!(code, "    ({workflow:?}, \"built-in {version} {hash:016x}\"),")
+            .map_err(io::Error::other)?;
     }
     code.push_str("];\n");
     let out = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();

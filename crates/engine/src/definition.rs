@@ -23,12 +23,14 @@ pub struct Bundle {
 }
 
 impl Bundle {
+    /// Whether a decision can depend on a file that lies beside the definition.
+    pub fn decides(path: &str) -> bool {
+        path.starts_with("prompts/") || path.starts_with("templates/")
+    }
+
     /// Everything that a decision can depend on: the definition, its prompts and its templates.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
-        let files = self
-            .files
-            .iter()
-            .filter(|(path, _)| path.starts_with("prompts/") || path.starts_with("templates/"));
+        let files = self.files.iter().filter(|(path, _)| Bundle::decides(path));
         let files = files.flat_map(|(path, file)| [path.as_bytes(), file.text.as_bytes()]);
         std::iter::once(self.definition.text.as_bytes()).chain(files)
     }
@@ -53,6 +55,10 @@ pub struct Head {
     pub field: String,
     /// A field that is set to the time of every change.
     pub updated: Option<String>,
+    /// Fields that only the rules may change, by path. A change from outside is noticed, journaled
+    /// and shown.
+    #[serde(default)]
+    pub protected: Vec<String>,
     /// What a stop that follows a block means.
     #[serde(default)]
     pub reentry: Reentry,

@@ -93,12 +93,20 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// A trusted definition is known by whoever vouches for it.
-    fn digest(&self, expressions: Expressions) -> String {
-        match expressions {
+    /// A trusted definition is known by whoever vouches for it. Configured constants belong to the
+    /// definition: whoever changes them changes what is decided.
+    fn digest(&self, overrides: &Overrides, expressions: Expressions) -> String {
+        let digest = match expressions {
             Expressions::Checked => digest_of(self.bundle.pieces()),
             Expressions::Trusted(by) => by.to_string(),
+        };
+        if overrides.constants.is_empty() {
+            return digest;
         }
+        let values = overrides.constants.iter();
+        let values: Vec<String> =
+            values.map(|(name, value)| format!("{name}={}", value.to_text(None))).collect();
+        format!("{digest} with {}", digest_of(values.iter().map(String::as_bytes)))
     }
 
     fn workflow(
@@ -129,9 +137,10 @@ impl Resolver<'_> {
         Workflow {
             name: head.name.clone(),
             about: head.about.clone(),
-            digest: self.digest(expressions),
+            digest: self.digest(overrides, expressions),
             document,
             updated: head.updated.clone(),
+            protected: head.protected.clone(),
             reentry: head.reentry,
             patience: head.patience,
             block_exit: head.block_exit,

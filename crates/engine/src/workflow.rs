@@ -15,12 +15,15 @@ use crate::types::{Records, Type};
 pub struct Workflow {
     pub name: String,
     pub about: String,
-    /// The digest of the definition with its prompts and templates; the version of a built-in one.
+    /// The digest of the definition with its prompts, templates and configured constants; of a
+    /// built-in one its version.
     pub digest: String,
     /// Where state documents are: a path with at most one `*`, which stands for the run's name.
     pub document: String,
     /// The field that is set to the time of every change.
     pub updated: Option<String>,
+    /// Paths of fields that only the rules may change.
+    pub protected: Vec<String>,
     pub reentry: Reentry,
     pub patience: u32,
     pub block_exit: u8,

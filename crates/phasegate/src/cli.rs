@@ -1,6 +1,7 @@
 //! The command line. Commands of our own are declared here; those of a workflow are made from the
 //! actions that it declares.
 
+mod accept_definition;
 mod action;
 mod cancel;
 mod demo;
@@ -21,7 +22,9 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use phasegate_engine::step::Actor;
+use phasegate_engine::json::Json;
+use phasegate_engine::step::Event;
+use phasegate_runtime::caller;
 use phasegate_runtime::gate::{Found, Gate, GateError};
 use phasegate_runtime::project::Project;
 
@@ -52,9 +55,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the workflows that are known here
-    List(Json),
+    List(Output),
     /// Show the runs of this project
-    Status(Json),
+    Status(Output),
     /// Explain the last decision of a run: rules, guards, evidence
     #[command(after_help = "Examples:\n  phasegate why\n  phasegate why triage/web --all")]
     Why(why::Options),
@@ -70,6 +73,11 @@ enum Command {
     /// Give a run up, so that another session can take it
     #[command(after_help = "Example:\n  phasegate release triage/web")]
     Release(owner::Release),
+    /// Let a run keep to its workflow's definition as it is now
+    #[command(
+        after_help = "Example:\n  phasegate accept-definition triage/web --reason 'a better prompt'"
+    )]
+    AcceptDefinition(accept_definition::Options),
     /// Look for mistakes in workflow definitions
     #[command(
         after_help = "Examples:\n  phasegate lint\n  phasegate lint .phasegate/workflows/ship.toml --strict"
@@ -102,13 +110,16 @@ enum Command {
         /// The command
         command: Option<String>,
     },
+    /// Print one line about the session's run, for a client's status line (reads the client's JSON
+    /// on stdin)
+    Statusline,
     /// Answer a client's hook (reads the client's JSON on stdin)
-    #[command(override_usage = "phasegate hook stop [--client claude]")]
+    #[command(override_usage = "phasegate hook EVENT [--client claude]")]
     Hook,
 }
 
 #[derive(Debug, Args)]
-struct Json {
+struct Output {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -192,6 +203,7 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
         Command::Cancel(options) => cancel::run(project, &options),
         Command::Adopt(options) => owner::adopt(project, &options),
         Command::Release(options) => owner::release(project, &options),
+        Command::AcceptDefinition(options) => accept_definition::run(project, &options),
         Command::Lint(options) => lint::run(project, &options),
         Command::Draw(options) => draw::run(project, &options),
         Command::Test(options) => test::run(project, &options),
@@ -221,8 +233,10 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
             print::out(&String::from_utf8_lossy(&page));
             Ok(ExitCode::SUCCESS)
         }
-        // `main` takes the hook before it comes here; this is how `help` knows of it.
-        Command::Hook => Err(Failed("`hook` must be the first argument".into())),
+        // `main` takes these two before they come here; this is how `help` knows of them.
+        Command::Statusline | Command::Hook => {
+            Err(Failed("`hook` and `statusline` come first".into()))
+        }
     }
 }
 
@@ -258,7 +272,8 @@ fn session() -> Option<String> {
     std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|session| !session.is_empty())
 }
 
-/// Who gives the command: inside of a client it is the agent.
-fn actor() -> Actor {
-    if std::env::var_os("CLAUDECODE").is_some() { Actor::Worker } else { Actor::Human }
+/// An event that a command of our own causes.
+fn event(name: &str) -> Event {
+    let (actor, session) = (caller::actor(), session());
+    Event { name: name.into(), actor, session, params: Json::object() }
 }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_runtime::fault_log;
-use phasegate_runtime::gate::{Answered, Gate, Stop, Verdict};
+use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::world::Told;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,24 @@ use crate::print;
 /// A payload larger than this is not read.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// What Claude Code sends at a stop. Every field may be missing, and others may be there.
+/// Every event: its name in the installed command, its name in the payload, and what it tells. A
+/// sub-agent's stop is a sign of life only: the run belongs to the session.
+const EVENTS: &[(&str, &str, Happened)] = &[
+    ("stop", "Stop", Happened::Stop),
+    ("subagent-stop", "SubagentStop", Happened::Sign(Sign::Alive)),
+    ("session-start", "SessionStart", Happened::Sign(Sign::Started)),
+    ("session-end", "SessionEnd", Happened::Sign(Sign::Ended)),
+    ("user-prompt-submit", "UserPromptSubmit", Happened::Sign(Sign::Alive)),
+    ("pre-compact", "PreCompact", Happened::Sign(Sign::Alive)),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Happened {
+    Stop,
+    Sign(Sign),
+}
+
+/// What Claude Code sends. Every field may be missing, and others may be there.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Payload {
@@ -59,12 +76,29 @@ struct Output {
     reason: Option<String>,
     #[serde(rename = "systemMessage", skip_serializing_if = "Option::is_none")]
     system_message: Option<String>,
+    #[serde(rename = "hookSpecificOutput", skip_serializing_if = "Option::is_none")]
+    specific: Option<Specific>,
+}
+
+#[derive(Debug, Serialize)]
+struct Specific {
+    #[serde(rename = "hookEventName")]
+    event: &'static str,
+    #[serde(rename = "additionalContext")]
+    context: String,
 }
 
 const HELP: &str = "\
 Answers a hook of a coding agent's client. The client runs it; people need not.
 
-Usage: phasegate hook stop [--client claude]
+Usage: phasegate hook EVENT [--client claude]
+
+Events:
+  stop                the gate: may the agent stop?
+  session-start       tells the agent where its run is, also after a compaction
+  session-end         gives the session's runs up, so that another can take them
+  user-prompt-submit, subagent-stop, pre-compact
+                      signs of life, so that no other session takes the runs
 
 It reads the client's JSON on stdin and prints one JSON object. Failures of its own allow the stop.
 PHASEGATE_DISABLE=1 in the environment allows every stop.";
@@ -113,10 +147,10 @@ impl Failure {
 
 fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure> {
     let nowhere = |message: String| Failure::new(None, message);
-    arguments(args).map_err(nowhere)?;
+    let (event, happened) = arguments(args).map_err(nowhere)?;
     let payload = read().map_err(nowhere)?;
-    if let Some(event) = payload.hook_event_name.as_ref().filter(|event| *event != "Stop") {
-        return Err(nowhere(format!("the payload is of the event {event}, not of a stop")));
+    if let Some(other) = payload.hook_event_name.as_ref().filter(|name| *name != event) {
+        return Err(nowhere(format!("the payload is of the event {other}, not of {event}")));
     }
     // Links are resolved, so that a project is found from wherever it is entered.
     let cwd = payload.cwd.as_deref().or(folder).unwrap_or(Path::new("."));
@@ -127,8 +161,35 @@ fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure
     let found =
         Project::find(&cwd).map_err(|error| Failure::new(Some(&error.root), error.to_string()))?;
     let Some(project) = found else { return Ok((Output::default(), 0)) };
+    let gate = Gate::new(&project);
+    let sign = match happened {
+        Happened::Stop => {
+            let verdict = gate.stop(&stop(payload));
+            let output = answer(&project, &verdict);
+            // The process ends now: freeing a large document piece by piece would only delay the
+            // answer.
+            std::mem::forget((verdict, gate));
+            return Ok(output);
+        }
+        Happened::Sign(sign) => sign,
+    };
+    // Who does not say who he is, owns nothing.
+    let Some(session) = payload.session_id.filter(|session| !session.is_empty()) else {
+        return Ok((Output::default(), 0));
+    };
+    let (notes, faults) = gate.sign(&session, sign);
+    for fault in &faults {
+        fault_log::note(Some(&project.root), fault);
+    }
+    let system_message = (!faults.is_empty()).then(|| format!("phasegate: {}", faults.join(" ")));
+    let context = format!("Phasegate: {}", notes.join("\n\n"));
+    let specific = (!notes.is_empty()).then_some(Specific { event, context });
+    Ok((Output { system_message, specific, ..Output::default() }, 0))
+}
+
+fn stop(payload: Payload) -> Stop {
     let background = payload.background_tasks.iter().flatten().any(BackgroundTask::runs);
-    let stop = Stop {
+    Stop {
         session: payload.session_id.filter(|session| !session.is_empty()),
         after_block: payload.stop_hook_active,
         background,
@@ -137,13 +198,7 @@ fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure
             last_message: payload.last_assistant_message,
             transcript: payload.transcript_path,
         },
-    };
-    let gate = Gate::new(&project);
-    let verdict = gate.stop(&stop);
-    let output = answer(&project, &verdict);
-    // The process ends now: freeing a large document piece by piece would only delay the answer.
-    std::mem::forget((verdict, gate));
-    Ok(output)
+    }
 }
 
 /// Claude Code honours so many blocks in a row without a tool call, then ends the turn as if it had
@@ -155,15 +210,15 @@ fn client_cap() -> Option<u64> {
 }
 
 /// The event and the client, which the installed command names.
-fn arguments(args: &[OsString]) -> Result<(), String> {
+fn arguments(args: &[OsString]) -> Result<(&'static str, Happened), String> {
     let mut args = args.iter().cloned();
     let event = args.next().unwrap_or_default();
-    if event != "stop" {
-        return Err(format!(
-            "there is no hook event {:?}; there is: stop",
-            event.to_string_lossy()
-        ));
-    }
+    let known = EVENTS.iter().find(|(name, ..)| event == *name);
+    let Some((_, event, happened)) = known else {
+        let names: Vec<&str> = EVENTS.iter().map(|(name, ..)| *name).collect();
+        let (event, names) = (event.to_string_lossy(), names.join(", "));
+        return Err(format!("there is no hook event {event:?}; there are: {names}"));
+    };
     while let Some(arg) = args.next() {
         let client = match arg.to_str().and_then(|arg| arg.strip_prefix("--client")) {
             Some("") => args.next().unwrap_or_default().to_string_lossy().into_owned(),
@@ -174,7 +229,7 @@ fn arguments(args: &[OsString]) -> Result<(), String> {
             return Err(format!("there is no client {client:?}; there is: claude"));
         }
     }
-    Ok(())
+    Ok((event, *happened))
 }
 
 fn read() -> Result<Payload, String> {
@@ -196,7 +251,7 @@ fn read() -> Result<Payload, String> {
 
 fn answer(project: &Project, verdict: &Verdict) -> (Output, u8) {
     let mut faults = verdict.faults.clone();
-    let mut messages = Vec::new();
+    let mut messages = verdict.notes.clone();
     for Answered { run, answer, notes, .. } in &verdict.answers {
         messages.extend(notes.iter().cloned());
         match answer {
@@ -222,7 +277,8 @@ fn answer(project: &Project, verdict: &Verdict) -> (Output, u8) {
     match block {
         Some(Answered { answer: Answer::Block { reason }, block_exit, .. }) => {
             let reason = Some(reason.clone());
-            (Output { decision: Some("block"), reason, system_message }, *block_exit)
+            let decision = Some("block");
+            (Output { decision, reason, system_message, specific: None }, *block_exit)
         }
         _ => (Output { system_message, ..Output::default() }, 0),
     }

@@ -1,9 +1,10 @@
-//! The doors of Phasegate. The hook is dispatched before anything else is set up: it runs at every
-//! stop of every agent, and must cost nothing where there is nothing to do.
+//! The doors of Phasegate. What a client runs all the time, the hook and the status line, is
+//! dispatched before anything else is set up: it must cost nothing where there is nothing to do.
 
 mod cli;
 mod hook;
 mod print;
+mod statusline;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -11,8 +12,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (folder, args) = cli::chosen_folder(&args);
-    if args.first().is_some_and(|first| first == "hook") {
-        return hook::main(folder, &args[1..]);
+    match args.first().and_then(|first| first.to_str()) {
+        Some("hook") => hook::main(folder, &args[1..]),
+        Some("statusline") if args.len() == 1 => statusline::main(folder),
+        _ => cli::main(folder),
     }
-    cli::main(folder)
 }

@@ -17,9 +17,6 @@ mod builtin {
     include!(concat!(env!("OUT_DIR"), "/builtin_files.rs"));
 }
 
-/// What the built-in workflows are known by.
-const BUILT_IN: &str = concat!("built-in ", env!("CARGO_PKG_VERSION"));
-
 /// The definition's file in a workflow's folder.
 const DEFINITION: &str = "workflow.toml";
 
@@ -63,7 +60,7 @@ impl Entry {
     pub fn load(&self, config: &Config) -> Result<Workflow, LoadError> {
         let bundle = self.bundle().map_err(|error| LoadError::Io(self.name.clone(), error))?;
         let expressions = match self.origin {
-            Origin::BuiltIn => Expressions::Trusted(BUILT_IN),
+            Origin::BuiltIn => Expressions::Trusted(builtin_version(&self.name)),
             Origin::File(_) => Expressions::Checked,
         };
         let overrides = config.overrides(&self.name);
@@ -185,6 +182,12 @@ fn shown(path: &Path) -> String {
 fn split(mut files: BTreeMap<String, Arc<Source>>) -> Bundle {
     let definition = files.remove(DEFINITION).unwrap_or_else(|| Source::new(DEFINITION, ""));
     Bundle { definition, files }
+}
+
+/// What a built-in workflow is known by.
+fn builtin_version(name: &str) -> &'static str {
+    let found = builtin::VERSIONS.iter().find(|(known, _)| *known == name);
+    found.map_or("built-in", |(_, version)| version)
 }
 
 /// The files of a built-in workflow, relative to its folder.

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -67,6 +67,7 @@ impl FileStore {
             }
             Key::Ledger(run) => self.file(run, "ledger.json"),
             Key::Journal(run) => self.file(run, "journal.jsonl"),
+            Key::Definition(run) => self.file(run, "definition.json"),
         }
     }
 }
@@ -241,12 +242,16 @@ impl Store for FileStore {
 
     fn append(&self, run: &RunId, line: &str) -> Result<(), StoreError> {
         let path = self.path(&Key::Journal(run.clone()))?;
-        let (_, torn) = self.last_line(run)?;
-        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = OpenOptions::new().create(true).read(true).append(true).open(&path);
         let mut file = file.map_err(failed("open", &path))?;
-        if torn > 0 {
+        let length = file.metadata().map_err(failed("read", &path))?.len();
+        let mut end = [b'\n'];
+        if length > 0 {
+            file.read_exact_at(&mut end, length - 1).map_err(failed("read", &path))?;
+        }
+        if end != *b"\n" {
             // The line was never answered for, since an answer follows its commit.
-            let length = file.metadata().map_err(failed("read", &path))?.len();
+            let (_, torn) = self.last_line(run)?;
             file.set_len(length - torn as u64).map_err(failed("repair", &path))?;
         }
         let mut text = String::with_capacity(line.len() + 1);

@@ -2,7 +2,9 @@
 
 mod act;
 mod commit;
+mod pin;
 mod runs;
+mod sessions;
 mod stop;
 
 use std::cell::RefCell;
@@ -20,6 +22,7 @@ use crate::store::{Store, StoreError};
 
 pub use commit::CANCEL;
 pub use runs::{Found, Report};
+pub use sessions::{Sign, Standing};
 pub use stop::{Stop, Verdict};
 
 /// What a run answered.

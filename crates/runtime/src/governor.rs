@@ -15,7 +15,7 @@ const MOST_PAUSE: SignedDuration = SignedDuration::from_mins(30);
 const MOST_SEEN: usize = 16;
 
 /// What a run may use up. Zero means no limit.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     /// Blocks since the user last spoke.

@@ -29,6 +29,9 @@ pub struct Line {
     /// Digests of the state document before and after.
     pub before: String,
     pub after: String,
+    /// The process that asked, and those that started it, where that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<String>,
     /// What was repaired before this line could be written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -83,20 +86,17 @@ fn shortened(params: &Json) -> Json {
 }
 
 /// The seal of a line's text, and the text that it seals.
-fn seal_of(line: &str) -> Option<(&str, String)> {
+fn seal_of(line: &str) -> Option<(&str, &str)> {
     let (body, seal) = line.rsplit_once(",\"hash\":\"")?;
-    Some((seal.strip_suffix("\"}")?, format!("{body}}}")))
+    Some((seal.strip_suffix("\"}")?, body))
 }
 
 /// The number and the hash of a line; none where it cannot be read.
 pub fn position(line: &str) -> Option<(u64, String)> {
-    #[derive(Deserialize)]
-    struct Tail {
-        seq: u64,
-        hash: String,
-    }
-    let tail: Tail = serde_json::from_str(line).ok()?;
-    Some((tail.seq, tail.hash))
+    // The number is the first field and the hash the last, so the rest need not be read.
+    let (seq, _) = line.strip_prefix("{\"seq\":")?.split_once(',')?;
+    let (hash, _) = seal_of(line)?;
+    Some((seq.parse().ok()?, hash.to_string()))
 }
 
 /// Checks the chain, up to the line that the ledger knows as the last.
@@ -109,7 +109,7 @@ pub fn verify(lines: &[String], ledger: &Ledger) -> Result<u64, String> {
     for (index, text) in lines.iter().enumerate() {
         let at = index + 1;
         let (seal, body) = seal_of(text).ok_or(format!("line {at} has no hash"))?;
-        if digest(body.as_bytes()) != seal {
+        if digest(format!("{body}}}").as_bytes()) != seal {
             return Err(format!("line {at} was changed after it was written"));
         }
         let line: Line =

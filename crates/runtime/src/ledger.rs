@@ -1,10 +1,12 @@
 //! Our own bookkeeping of a run: what the state document does not say and must not be asked.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::evidence::Reading;
+use phasegate_engine::step::Actor;
 use serde::{Deserialize, Serialize};
 
 use crate::governor::Tally;
@@ -22,11 +24,29 @@ pub struct Ledger {
     #[serde(default)]
     pub head: String,
     pub started_at: Option<Timestamp>,
-    /// The digest of the definition that last decided.
+    /// The place of the state document.
+    #[serde(default)]
+    pub document: String,
+    /// The definition that the run keeps to, and the digest of the copy that was made of it.
+    #[serde(default)]
     pub definition: String,
+    #[serde(default)]
+    pub definition_copy: String,
+    /// The other definition that the user was told of.
+    #[serde(default)]
+    pub definition_told: String,
+    /// The protected fields as our last step left them.
+    #[serde(default)]
+    pub protected: BTreeMap<String, String>,
+    /// Changes of protected fields that were not ours, the last ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tampered: Vec<Tampered>,
     /// The session that the run belongs to.
     #[serde(default)]
     pub owner: Option<Owner>,
+    /// When a hook last fired for this run.
+    #[serde(default)]
+    pub fired: Option<Timestamp>,
     #[serde(default)]
     pub cancelled: Option<Cancelled>,
     /// The last answer, for people.
@@ -54,11 +74,30 @@ pub struct Owner {
     pub seen: Timestamp,
 }
 
-/// When and why a run was cancelled.
+/// A protected field that somebody else changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tampered {
+    pub at: Timestamp,
+    pub field: String,
+    pub from: String,
+    pub to: String,
+}
+
+impl fmt::Display for Tampered {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let Tampered { field, from, to, .. } = self;
+        write!(out, "`{field}` was changed from {from} to {to}, and not by Phasegate")
+    }
+}
+
+/// When, why and by whom a run was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancelled {
     pub at: Timestamp,
     pub reason: Option<String>,
+    pub by: Actor,
+    /// The user knows. Of an agent's cancel he is told at the next stop.
+    pub told: bool,
 }
 
 /// The last answer.

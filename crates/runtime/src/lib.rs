@@ -1,6 +1,7 @@
 //! The world around the engine: where projects, workflows and runs are found, how they are stored,
 //! what evidence the disk holds, and the one way that every event takes.
 
+pub mod caller;
 pub mod catalog;
 pub mod config;
 pub mod fault_log;

@@ -12,6 +12,8 @@ pub enum Key {
     Ledger(RunId),
     /// A run's journal, as a whole.
     Journal(RunId),
+    /// The definition that a run keeps to.
+    Definition(RunId),
 }
 
 /// A stored value and what it was when it was read.

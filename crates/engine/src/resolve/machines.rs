@@ -88,6 +88,11 @@ fn paths(workflow: &Workflow, source: &Arc<Source>, found: &mut Diagnostics) {
             check(id, std::slice::from_ref(updated), span);
         }
     }
+    for path in &workflow.protected {
+        let at = source.text.find(&format!("\"{path}\"")).unwrap_or(0);
+        let path: Vec<String> = path.split('.').map(str::to_string).collect();
+        check(OUTER, &path, at..at);
+    }
     for (_, rule) in workflow.rules() {
         for set in &rule.set {
             check(set.machine, &set.path, rule.span.clone());

@@ -15,7 +15,7 @@ use phasegate_runtime::config::Config;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
 
-use super::{Failed, Outcome, actor, chosen_among, session};
+use super::{Failed, Outcome, chosen_among, event};
 use crate::print;
 
 /// What a workflow that declares no way to start can still do.
@@ -88,12 +88,7 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     let Some(action) = workflow.action(action_name) else {
         return start(&gate, &workflow, matches);
     };
-    let event = Event {
-        name: action.name.clone(),
-        actor: actor(),
-        session: session(),
-        params: given(action, matches)?,
-    };
+    let event = Event { params: given(action, matches)?, ..event(&action.name) };
     let as_json = matches.get_flag("json");
     if let Does::Create { name, document } = &action.does {
         let run = gate.create(&workflow, Some((*name, *document)), &event)?;
@@ -141,8 +136,7 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
 fn start(gate: &Gate, workflow: &Workflow, matches: &ArgMatches) -> Outcome {
     let name = matches.get_one::<String>("name").cloned();
     let given = name.map(|name| ("name".to_string(), Json::from(name)));
-    let event =
-        Event { name: START.into(), actor: actor(), session: session(), params: params(given) };
+    let event = Event { params: params(given), ..event(START) };
     let run = gate.create(workflow, None, &event)?;
     started(workflow, &run, matches.get_flag("json"))
 }

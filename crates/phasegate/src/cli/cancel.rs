@@ -3,13 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use phasegate_engine::json::Json;
-use phasegate_engine::step::Event;
+use phasegate_engine::step::Actor;
 use phasegate_runtime::gate::{CANCEL, Gate};
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
-use super::{Outcome, actor, chosen_run, session};
+use super::{Failed, Outcome, chosen_run, event};
 use crate::print;
 
 #[derive(Debug, Args)]
@@ -29,8 +28,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let run = chosen_run(&gate, options.run.as_deref())?;
     let open = gate.is_working(&run);
     if open {
-        let (actor, session) = (actor(), session());
-        let event = Event { name: CANCEL.into(), actor, session, params: Json::object() };
+        let event = event(CANCEL);
+        if event.actor != Actor::Human && options.reason.is_none() {
+            let message = "an agent that cancels a run says why, with --reason: the user is told";
+            return Err(Failed(message.into()));
+        }
         gate.cancel(&run, &event, options.reason.clone())?;
     }
     if options.json {

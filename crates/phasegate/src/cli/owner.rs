@@ -3,13 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use phasegate_engine::json::Json;
-use phasegate_engine::step::Event;
 use phasegate_runtime::gate::{Found, Gate};
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
-use super::{Failed, Outcome, actor, chosen_run, session};
+use super::{Failed, Outcome, chosen_run, event, session};
 use crate::print;
 
 #[derive(Debug, Args)]
@@ -59,9 +57,7 @@ fn give(
         let condition = gate.report(&run).condition;
         return Err(Failed(format!("run {} is {condition}: it answers no one", run.id)));
     }
-    let event =
-        Event { name: name.into(), actor: actor(), session: session(), params: Json::object() };
-    gate.give(&run, &event, to.clone())?;
+    gate.give(&run, &event(name), to.clone())?;
     if as_json {
         print::json(&json!({ "run": run.id, "owner": to }));
     } else {

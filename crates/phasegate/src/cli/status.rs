@@ -2,13 +2,47 @@
 
 use std::process::ExitCode;
 
+use jiff::{SignedDuration, Timestamp};
+use phasegate_engine::answer::{Answer, Until};
+use phasegate_engine::step::Actor;
 use phasegate_runtime::fault_log;
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::{Found, Gate};
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
 use super::{Outcome, when};
 use crate::print::{self, Paint, paint};
+
+/// After so long without a hook, one may be missing.
+const QUIET: SignedDuration = SignedDuration::from_mins(30);
+
+/// Whether the hook fires: a run without one holds nobody.
+fn armed(run: &Found) -> String {
+    match (run.ledger.fired, run.ledger.started_at) {
+        (Some(fired), _) if Timestamp::now().duration_since(fired) < QUIET => {
+            format!("the hook fired {}", when::ago(fired))
+        }
+        (Some(since), _) | (None, Some(since)) => {
+            format!("armed, but no hook has fired since {}", when::clock(since))
+        }
+        (None, None) => "armed, but no hook has fired yet".into(),
+    }
+}
+
+/// What a run that waits is waiting for.
+fn waits_for(run: &Found) -> Option<String> {
+    let Answer::Allow { until: Some(until), message, .. } = &run.ledger.last.as_ref()?.answer
+    else {
+        return None;
+    };
+    let who = match until {
+        Until::Human => "for a person",
+        Until::Background => "for background work",
+        Until::External => "for something outside",
+    };
+    let why = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+    Some(format!("It waits {who}{why}"))
+}
 
 pub fn run(project: &Project, as_json: bool) -> Outcome {
     let gate = Gate::new(project);
@@ -26,8 +60,13 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
                     "condition": report.condition,
                     "problem": report.problem,
                     "owner": run.ledger.owner,
+                    "fired": run.ledger.fired,
+                    "cancelled": run.ledger.cancelled,
+                    "tampered": run.ledger.tampered,
+                    "definition_outdated": gate.is_outdated(run).is_some(),
                     "blocks": run.ledger.tally.blocks,
                     "tally": run.ledger.tally,
+                    "limits": project.config.limits(&run.id.workflow),
                     "decisions": run.ledger.seq,
                     "last": run.ledger.last.as_ref().map(|last| json!({
                         "at": last.at, "event": last.event, "answer": last.answer,
@@ -51,7 +90,7 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
         let condition = match report.condition {
             "done" => paint(Paint::Green, "done"),
             "working" => paint(Paint::Yellow, "working"),
-            "broken" | "stuck" => paint(Paint::Red, report.condition),
+            "broken" | "stuck" | "capped" | "budget" => paint(Paint::Red, report.condition),
             other => other.to_string(),
         };
         let name = paint(Paint::Bold, &format!("{:<width$}", run.id.to_string()));
@@ -71,15 +110,26 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
                 tally.blocks, tally.blocks_in_a_row
             ));
             facts.push(format!("{}{} minutes of work", tally.seconds / 60, of(limits.minutes)));
-        } else {
-            facts.push("no hook has fired yet".into());
+        }
+        if gate.is_working(run) {
+            facts.push(armed(run));
         }
         if let Some(owner) = &run.ledger.owner {
             facts.push(format!("owner {} (seen {})", owner.session, when::ago(owner.seen)));
         }
         print::line(&paint(Paint::Dim, &format!("{:width$}  {}", "", facts.join("; "))));
-        if let Some(problem) = &report.problem {
-            print::line(&format!("{:width$}  {problem}", ""));
+        let cancelled = run.ledger.cancelled.as_ref().filter(|it| it.by != Actor::Human);
+        let cancelled = cancelled.map(|it| {
+            let why = it.reason.as_deref().unwrap_or("no reason was given");
+            format!("cancelled by the agent {}: {why}", when::ago(it.at))
+        });
+        let tampered = run.ledger.tampered.iter();
+        let tampered = tampered.map(|change| format!("{change} ({})", when::ago(change.at)));
+        let outdated = gate.is_outdated(run).filter(|_| gate.is_working(run));
+        let waits = waits_for(run).filter(|_| report.condition == "waiting");
+        let problems = report.problem.iter().cloned();
+        for line in problems.chain(waits).chain(cancelled).chain(tampered).chain(outdated) {
+            print::line(&format!("{:width$}  {line}", ""));
         }
     }
     for fault in &faults {

@@ -1,6 +1,15 @@
 //! Times for people.
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// `14:02`, with the date where that is not today's.
+pub fn clock(time: Timestamp) -> String {
+    let here = time.to_zoned(TimeZone::system());
+    let today = Timestamp::now().to_zoned(TimeZone::system()).date();
+    let format = if here.date() == today { "%H:%M" } else { "%Y-%m-%d %H:%M" };
+    here.strftime(format).to_string()
+}
 
 /// `12 seconds ago`
 pub fn ago(time: Timestamp) -> String {

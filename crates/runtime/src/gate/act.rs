@@ -7,10 +7,11 @@ use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::decide::{RunFacts, phase_name, render};
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::Event;
+use phasegate_engine::step::{Actor, Event};
 use phasegate_engine::workflow::{TextId, Workflow};
 
-use super::commit::{blank_line, to_bytes, written};
+use super::commit::{blank_line, written};
+use super::pin::protected;
 use super::{Answered, Found, Gate, GateError};
 use crate::journal::Line;
 use crate::ledger::{Cancelled, Ledger, Owner};
@@ -82,20 +83,22 @@ impl Gate<'_> {
             let found: Vec<String> = found.iter().map(ToString::to_string).collect();
             GateError::Other(format!("the new state document does not fit: {}", found.join("; ")))
         })?;
-        let key = Key::Document(place);
+        let key = Key::Document(place.clone());
         let _lease = self.store.lease(&id, &key)?;
         let bytes = document.to_text(Some("  ")).into_bytes();
         let now = Timestamp::now();
         let phase = phase_name(workflow, &document);
         let answer = Answer::Allow { outcome: None, until: None, message: None };
-        let ledger = Ledger {
+        let mut ledger = Ledger {
             schema: 1,
             run: id.to_string(),
             started_at: Some(now),
-            definition: workflow.digest.clone(),
+            document: place,
+            protected: protected(workflow, &document),
             owner: event.session.clone().map(|session| Owner { session, seen: now }),
             ..Ledger::default()
         };
+        self.pin(&id, workflow, &mut ledger)?;
         let ledger = self.write_line(
             &id,
             ledger,
@@ -108,9 +111,8 @@ impl Gate<'_> {
             },
         )?;
         self.store.put(&key, None, &bytes)?;
-        let ledger_key = Key::Ledger(id.clone());
-        let before = self.store.version(&ledger_key)?;
-        self.store.put(&ledger_key, before.as_ref(), &to_bytes(&ledger)?)?;
+        let before = self.store.version(&Key::Ledger(id.clone()))?;
+        self.put_ledger(&id, before.as_ref(), &ledger)?;
         Ok(id)
     }
 
@@ -165,8 +167,10 @@ impl Gate<'_> {
     ) -> Result<(), GateError> {
         let message = reason.clone();
         let answer = Answer::Allow { outcome: Some(Outcome::Aborted), until: None, message };
-        self.note(found, event, answer, |ledger, at| {
-            ledger.cancelled = Some(Cancelled { at, reason });
+        self.note_saying(found, event, answer, |ledger, at| {
+            let told = event.actor == Actor::Human;
+            ledger.cancelled = Some(Cancelled { at, reason, by: event.actor, told });
+            Ok(())
         })
     }
 
@@ -177,33 +181,42 @@ impl Gate<'_> {
         event: &Event,
         session: Option<String>,
     ) -> Result<(), GateError> {
-        let answer = Answer::Allow { outcome: None, until: None, message: None };
-        self.note(found, event, answer, |ledger, seen| {
+        self.note(found, event, |ledger, seen| {
             ledger.owner = session.map(|session| Owner { session, seen });
             // The block was told to another session.
             ledger.insisting = None;
+            Ok(())
         })
     }
 
     /// Changes only the ledger of a run, and journals that.
-    fn note(
+    pub(super) fn note(
+        &self,
+        found: &Found,
+        event: &Event,
+        change: impl FnOnce(&mut Ledger, Timestamp) -> Result<(), GateError>,
+    ) -> Result<(), GateError> {
+        let answer = Answer::Allow { outcome: None, until: None, message: None };
+        self.note_saying(found, event, answer, change)
+    }
+
+    fn note_saying(
         &self,
         found: &Found,
         event: &Event,
         answer: Answer,
-        change: impl FnOnce(&mut Ledger, Timestamp),
+        change: impl FnOnce(&mut Ledger, Timestamp) -> Result<(), GateError>,
     ) -> Result<(), GateError> {
         let key = Key::Document(found.place.clone());
         let _lease = self.store.lease(&found.id, &key)?;
         let (mut ledger, version, notes) = self.ledger(&found.id)?;
         let now = Timestamp::now();
-        change(&mut ledger, now);
+        change(&mut ledger, now)?;
         let bytes = self.store.get(&key)?.map(|stored| stored.bytes).unwrap_or_default();
         let mark = digest(&bytes);
         let (before, after) = (mark.clone(), mark);
         let line = Line { event: event.clone(), answer, before, after, notes, ..blank_line(now) };
         let ledger = self.write_line(&found.id, ledger, line)?;
-        self.store.put(&Key::Ledger(found.id.clone()), version.as_ref(), &to_bytes(&ledger)?)?;
-        Ok(())
+        self.put_ledger(&found.id, version.as_ref(), &ledger)
     }
 }

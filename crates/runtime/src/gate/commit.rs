@@ -12,7 +12,9 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
+use super::pin::protected;
 use super::{Answered, Found, Gate, GateError};
+use crate::caller;
 use crate::fault_point;
 use crate::journal::{self, Line};
 use crate::ledger::{Cancelled, Insisting, Last, Ledger, remembered};
@@ -58,13 +60,21 @@ impl Gate<'_> {
     }
 
     fn open<'f>(&self, found: &'f Found) -> Result<Open<'f>, GateError> {
-        let (ledger, ledger_version, notes) = self.ledger(&found.id)?;
+        // Under the lock, the ledger is mostly still what it was when the run was found.
+        let version = self.store.version(&Key::Ledger(found.id.clone()))?;
+        let (mut ledger, ledger_version, mut notes) =
+            if version.is_some() && version == found.version {
+                (found.ledger.clone(), version, Vec::new())
+            } else {
+                self.ledger(&found.id)?
+            };
         let stored = self.store.get(&Key::Document(found.place.clone()))?;
         let stored =
             stored.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))?;
         let document = parse(&found.place, &stored.bytes)?;
-        let workflow = self.workflow(&found.id.workflow)?;
+        let workflow = self.pinned(&found.id, &mut ledger, &mut notes)?;
         let before = digest(&stored.bytes);
+        self.compare(&found.id, &mut ledger, &document, &before, &mut notes)?;
         Ok(Open { found, workflow, ledger, ledger_version, stored, before, document, notes })
     }
 
@@ -104,7 +114,9 @@ impl Gate<'_> {
             ledger.tally.blocks += u64::from(line.answer.is_block());
             if line.answer.outcome() == Some(Outcome::Aborted) && line.event.name == CANCEL {
                 let reason = line.answer.text().map(str::to_string);
-                ledger.cancelled = Some(Cancelled { at: line.at, reason });
+                let (at, by) = (line.at, line.event.actor);
+                let told = by == Actor::Human;
+                ledger.cancelled = Some(Cancelled { at, reason, by, told });
             }
         }
         Ok(ledger)
@@ -139,7 +151,9 @@ impl Gate<'_> {
         }
         ledger.last =
             Some(Last { at: now, event: event.name.clone(), answer: step.answer.clone() });
-        ledger.definition.clone_from(&workflow.digest);
+        self.pin(&found.id, &workflow, &mut ledger)?;
+        ledger.document.clone_from(&found.place);
+        ledger.protected = protected(&workflow, &step.document);
         ledger.finished = None;
         let outer = workflow.outer();
         let ended = outer.phase(&step.to).is_some_and(|phase| outer.get(phase).ends.is_some());
@@ -165,8 +179,7 @@ impl Gate<'_> {
             ledger.finished = self.store.version(&key)?.map(|version| version.0);
         }
         fault_point::reach("after-document");
-        let ledger_key = Key::Ledger(found.id.clone());
-        self.store.put(&ledger_key, ledger_version.as_ref(), &to_bytes(&ledger)?)?;
+        self.put_ledger(&found.id, ledger_version.as_ref(), &ledger)?;
         fault_point::reach("after-ledger");
         let block_exit = workflow.block_exit;
         let answer = way_out(step.answer, &found.id, workflow.way_out);
@@ -196,6 +209,7 @@ impl Gate<'_> {
         }
         line.seq = seq + 1;
         line.prev = prev;
+        line.by = caller::ancestry();
         ledger.seq = line.seq;
         let text = line.bound().seal().map_err(|error| GateError::Other(error.to_string()))?;
         self.store.append(id, &text)?;
@@ -203,9 +217,13 @@ impl Gate<'_> {
         Ok(ledger)
     }
 
-    pub(super) fn put_ledger(&self, open: &Open) -> Result<(), GateError> {
-        let key = Key::Ledger(open.found.id.clone());
-        Ok(self.store.put(&key, open.ledger_version.as_ref(), &to_bytes(&open.ledger)?)?)
+    pub(super) fn put_ledger(
+        &self,
+        id: &RunId,
+        version: Option<&Version>,
+        ledger: &Ledger,
+    ) -> Result<(), GateError> {
+        Ok(self.store.put(&Key::Ledger(id.clone()), version, &to_bytes(ledger)?)?)
     }
 }
 
@@ -294,6 +312,7 @@ pub(super) fn blank_line(at: Timestamp) -> Line {
         evidence: Vec::new(),
         before: String::new(),
         after: String::new(),
+        by: Vec::new(),
         notes: Vec::new(),
         prev: String::new(),
         hash: String::new(),

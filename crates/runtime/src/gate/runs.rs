@@ -8,7 +8,7 @@ use super::commit::parse;
 use super::{Gate, GateError};
 use crate::ledger::Ledger;
 use crate::run::RunId;
-use crate::store::{Key, Store};
+use crate::store::{Key, Store, Version};
 
 /// A run that was found.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct Found {
     /// The place of its state document.
     pub place: String,
     pub ledger: Ledger,
+    /// Which ledger that is.
+    pub(super) version: Option<Version>,
 }
 
 impl Found {
@@ -41,7 +43,7 @@ pub struct Report {
     pub phase: String,
     /// What the workflow says about the phase.
     pub about: Option<String>,
-    /// `working`, `waiting`, `stuck`, `done`, `ended`, `cancelled` or `broken`.
+    /// `working`, `waiting`, `stuck`, `capped`, `budget`, `done`, `ended`, `cancelled` or `broken`.
     pub condition: &'static str,
     /// What is wrong with it.
     pub problem: Option<String>,
@@ -55,6 +57,7 @@ impl Gate<'_> {
         let known = self.store.runs();
         for entry in &self.project.workflows {
             if !self.project.config.enabled(&entry.name) {
+                faults.extend(self.abandoned(known.iter().filter(|id| id.workflow == entry.name)));
                 continue;
             }
             if let Err(error) = &entry.head {
@@ -67,30 +70,58 @@ impl Gate<'_> {
             });
             let ids =
                 places.iter().filter_map(|place| RunId::of_document(&entry.name, &pattern, place));
-            let mut ids: Vec<RunId> = ids.collect();
-            // A run whose document was removed is still a run: it must not end without a word.
-            for id in known.iter().filter(|id| id.workflow == entry.name) {
-                if !ids.contains(id) {
-                    ids.push(id.clone());
-                }
-            }
             for id in ids {
-                let (place, ledger) = (id.place(&pattern), self.peek(&id));
+                let (place, (ledger, version)) = (id.place(&pattern), self.peek(&id));
                 if let Some(other) = found.iter().find(|other| other.place == place) {
                     faults.push(format!("{place} is a document of both {} and {id}", other.id));
                 }
-                found.push(Found { id, place, ledger });
+                found.push(Found { id, place, ledger, version });
             }
+        }
+        // A run whose document or whose definition was removed is still a run: it must not end
+        // without a word.
+        for id in &known {
+            let config = &self.project.config;
+            if found.iter().any(|run| run.id == *id) || !config.enabled(&id.workflow) {
+                continue;
+            }
+            let (ledger, version) = self.peek(id);
+            let pattern = self.project.workflow(&id.workflow).and_then(|it| it.document(config));
+            let place = match pattern {
+                _ if !ledger.document.is_empty() => ledger.document.clone(),
+                Some(pattern) => id.place(&pattern),
+                None => continue,
+            };
+            found.push(Found { id: id.clone(), place, ledger, version });
         }
         let started = |run: &Found| (run.ledger.started_at.is_none(), run.ledger.started_at);
         found.sort_by(|a, b| started(a).cmp(&started(b)).then_with(|| a.id.cmp(&b.id)));
         (found, faults)
     }
 
+    /// Runs that are open although their workflow was disabled.
+    fn abandoned<'r>(&self, ids: impl Iterator<Item = &'r RunId>) -> Vec<String> {
+        let open = ids.filter(|id| {
+            let (ledger, version) = self.peek(id);
+            let (id, place) = ((*id).clone(), ledger.document.clone());
+            !place.is_empty() && Found { id, place, ledger, version }.is_open(self.store)
+        });
+        let say = |id: &RunId| {
+            format!(
+                "run {id} is open, but its workflow is disabled in the configuration, so nothing \
+                 holds the agent"
+            )
+        };
+        open.map(say).collect()
+    }
+
     /// The ledger as it is, without a lock; an unreadable one reads as new.
-    fn peek(&self, id: &RunId) -> Ledger {
+    fn peek(&self, id: &RunId) -> (Ledger, Option<Version>) {
         let stored = self.store.get(&Key::Ledger(id.clone())).ok().flatten();
-        stored.and_then(|stored| serde_json::from_slice(&stored.bytes).ok()).unwrap_or_default()
+        let read = stored.and_then(|stored| {
+            Some((serde_json::from_slice(&stored.bytes).ok()?, Some(stored.version)))
+        });
+        read.unwrap_or_default()
     }
 
     /// The run of that name: `triage/web`, or `web` where that is unambiguous.
@@ -130,7 +161,7 @@ impl Gate<'_> {
             condition: "broken",
             problem: Some(problem),
         };
-        let workflow = match self.workflow(&found.id.workflow) {
+        let workflow = match self.workflow_of(found) {
             Ok(workflow) => workflow,
             Err(error) => return broken(error.to_string()),
         };
@@ -152,18 +183,27 @@ impl Gate<'_> {
             let problem = format!("{} is in an unknown phase {phase:?}", found.place);
             return broken(problem);
         };
+        // A phase that somebody else has set is no success.
+        let by_hand =
+            found.ledger.tampered.last().is_some_and(|last| {
+                last.field == outer.field && last.to.trim_matches('"') == phase
+            });
         let condition = match (&found.ledger.cancelled, outer.get(id).ends, found.ledger.outcome())
         {
             (Some(_), ..) => "cancelled",
-            (None, Some(Outcome::Done), _) => "done",
+            (None, Some(Outcome::Done), _) if !by_hand => "done",
             (None, Some(_), _) => "ended",
             (None, None, Some(Outcome::Stuck)) => "stuck",
+            (None, None, Some(Outcome::Capped)) => "capped",
+            (None, None, Some(Outcome::Budget)) => "budget",
             (None, None, Some(Outcome::Waiting)) => "waiting",
             (None, None, Some(Outcome::Fault)) => "broken",
             (None, None, _) => "working",
         };
         let problem = match (&found.ledger.last, condition) {
-            (Some(last), "broken" | "stuck") => last.answer.text().map(str::to_string),
+            (Some(last), "broken" | "stuck" | "capped" | "budget") => {
+                last.answer.text().map(str::to_string)
+            }
             _ => None,
         };
         let about = outer.get(id).about.clone();

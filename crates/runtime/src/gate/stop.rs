@@ -1,6 +1,6 @@
 //! The answer to a stop.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::Reentry;
@@ -8,15 +8,13 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
 use super::commit::{Open, blank_line, written};
+use super::sessions::{Standing, standing};
 use super::{Answered, Found, Gate, GateError};
 use crate::git;
 use crate::governor::{Situation, state_without};
 use crate::journal::Line;
-use crate::ledger::{Insisting, Ledger, Owner};
+use crate::ledger::{Insisting, Last, Owner};
 use crate::world::Told;
-
-/// How long an owner may be silent before another session may take its run.
-const LEASE: SignedDuration = SignedDuration::from_mins(30);
 
 /// A stop, as a client reports it.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +35,8 @@ pub struct Verdict {
     pub answers: Vec<Answered>,
     /// Failures of our own: they allow the stop, loudly.
     pub faults: Vec<String>,
+    /// What the user should know, whatever the answer.
+    pub notes: Vec<String>,
 }
 
 impl Verdict {
@@ -53,15 +53,11 @@ impl Gate<'_> {
     /// free. A stop without a session is answered by every open run, until one blocks.
     pub fn stop(&self, stop: &Stop) -> Verdict {
         let (runs, faults) = self.runs();
-        let mut verdict = Verdict { answers: Vec::new(), faults };
-        let now = Timestamp::now();
-        let open: Vec<Found> = runs.into_iter().filter(|run| run.is_open(self.store)).collect();
-        let (own, free): (Vec<&Found>, Vec<&Found>) = open
-            .iter()
-            .filter(|run| standing(&run.ledger, stop, now) != Standing::Foreign)
-            .partition(|run| standing(&run.ledger, stop, now) == Standing::Own);
-        for run in own.iter().chain(&free) {
-            let is_free = free.iter().any(|free| free.id == run.id);
+        let notes = self.untold(&runs, stop.session.as_deref());
+        let mut verdict = Verdict { answers: Vec::new(), faults, notes };
+        let runs = self.in_order(runs, stop.session.as_deref());
+        for (run, standing) in &runs {
+            let is_free = *standing == Standing::Free;
             let taken = is_free && stop.session.is_some() && !verdict.answers.is_empty();
             if taken || verdict.block().is_some() {
                 break;
@@ -82,16 +78,23 @@ impl Gate<'_> {
                 return Ok(None);
             }
             let now = Timestamp::now();
-            let standing = standing(&open.ledger, stop, now);
-            if standing == Standing::Foreign {
+            if standing(&open.ledger, stop.session.as_deref(), now) == Standing::Foreign {
                 return Ok(None);
             }
+            open.ledger.fired = Some(now);
             let outer = open.workflow.outer();
             let phase = phase_name(&open.workflow, &open.document);
             if outer.phase(&phase).is_some_and(|phase| outer.get(phase).ends.is_some()) {
                 open.ledger.finished = Some(open.stored.version.0.clone());
-                self.put_ledger(&open)?;
-                return Ok(None);
+                if open.notes.is_empty() {
+                    self.put_ledger(&found.id, open.ledger_version.as_ref(), &open.ledger)?;
+                    return Ok(None);
+                }
+                // Somebody has ended the run by hand: that must not pass in silence.
+                let answer = Answer::allow(Outcome::Aborted);
+                let (event_name, answer_given) = (event.name.clone(), answer.clone());
+                open.ledger.last = Some(Last { at: now, event: event_name, answer: answer_given });
+                return self.pass(open, &event, answer, None).map(Some);
             }
             if let Some(session) = &stop.session {
                 if let Some(before) =
@@ -106,7 +109,11 @@ impl Gate<'_> {
             }
             let ours = open.ledger.insisting.clone();
             if foreign_loop(open.workflow.reentry, stop, ours.is_some()) {
-                return self.pass(open, &event).map(Some);
+                let why = "another hook's block caused this stop, so nothing was decided";
+                let outcome = Some(Outcome::Waiting);
+                let until = Some(Until::External);
+                let answer = Answer::Allow { outcome, until, message: None };
+                return self.pass(open, &event, answer, Some(why)).map(Some);
             }
             let mut step = self.decide(&mut open, &event, &stop.told);
             self.reenter(&open, stop, ours.as_ref(), &mut step);
@@ -152,12 +159,14 @@ impl Gate<'_> {
         }
     }
 
-    /// Allows a stop that is none of our business, and journals that it was.
-    fn pass(&self, mut open: Open, event: &Event) -> Result<Answered, GateError> {
-        let note = "another hook's block caused this stop, so nothing was decided";
-        open.notes.push(note.into());
-        let outcome = Some(Outcome::Waiting);
-        let answer = Answer::Allow { outcome, until: Some(Until::External), message: None };
+    /// Allows a stop that is not put to the rules, and journals that it was.
+    fn pass(
+        &self,
+        mut open: Open,
+        event: &Event,
+        answer: Answer,
+        why: Option<&str>,
+    ) -> Result<Answered, GateError> {
         let phase = phase_name(&open.workflow, &open.document);
         let line = Line {
             event: event.clone(),
@@ -166,13 +175,13 @@ impl Gate<'_> {
             answer: answer.clone(),
             before: open.before.clone(),
             after: open.before.clone(),
-            notes: std::mem::take(&mut open.notes),
+            notes: open.notes.iter().cloned().chain(why.map(str::to_string)).collect(),
             ..blank_line(Timestamp::now())
         };
         open.ledger = self.write_line(&open.found.id, open.ledger, line)?;
-        self.put_ledger(&open)?;
+        self.put_ledger(&open.found.id, open.ledger_version.as_ref(), &open.ledger)?;
         let (run, document) = (open.found.id.clone(), open.document);
-        Ok(Answered { run, answer, document, block_exit: 0, notes: Vec::new() })
+        Ok(Answered { run, answer, document, block_exit: 0, notes: open.notes })
     }
 
     /// Lets a stop go where insisting would only repeat itself, or where background work goes on.
@@ -201,23 +210,6 @@ impl Gate<'_> {
             );
             step.answer = Answer::allow_saying(Outcome::Stuck, message);
         }
-    }
-}
-
-/// What a run is to a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Own,
-    Free,
-    Foreign,
-}
-
-fn standing(ledger: &Ledger, stop: &Stop, now: Timestamp) -> Standing {
-    match (&ledger.owner, &stop.session) {
-        (None, _) | (_, None) => Standing::Free,
-        (Some(owner), Some(session)) if owner.session == *session => Standing::Own,
-        (Some(owner), Some(_)) if now.duration_since(owner.seen) > LEASE => Standing::Free,
-        _ => Standing::Foreign,
     }
 }
 

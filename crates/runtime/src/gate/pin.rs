@@ -1,0 +1,233 @@
+//! What a run keeps to, and what must not change behind its back: the definition with which it
+//! began, and the protected fields of its document.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use jiff::Timestamp;
+use phasegate_engine::decide::phase_name;
+use phasegate_engine::definition::Bundle;
+use phasegate_engine::diagnostic::Source;
+use phasegate_engine::digest::digest;
+use phasegate_engine::json::Json;
+use phasegate_engine::resolve::{Expressions, Overrides, resolve};
+use phasegate_engine::step::Event;
+use phasegate_engine::workflow::Workflow;
+use serde::{Deserialize, Serialize};
+
+use super::{Found, Gate, GateError};
+use crate::catalog::LoadError;
+use crate::journal;
+use crate::ledger::{Ledger, Tampered};
+use crate::run::RunId;
+use crate::store::Key;
+
+/// How many changes from outside are remembered.
+const MOST_TAMPERED: usize = 16;
+
+/// A longer value is remembered by its digest.
+const LONG: usize = 80;
+
+/// A copy of a definition, in the folder of the run that keeps to it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Copy {
+    definition: String,
+    document: String,
+    files: BTreeMap<String, String>,
+    constants: BTreeMap<String, Json>,
+}
+
+/// The definition's own name among its files.
+const DEFINITION: &str = "workflow.toml";
+
+impl Gate<'_> {
+    /// The definition that a run keeps to: the present one, unless that has changed since the run
+    /// began; then the copy of the one it began with.
+    pub(super) fn pinned(
+        &self,
+        id: &RunId,
+        ledger: &mut Ledger,
+        notes: &mut Vec<String>,
+    ) -> Result<Rc<Workflow>, GateError> {
+        let present = self.workflow(&id.workflow);
+        if ledger.definition.is_empty() {
+            return present;
+        }
+        let now = match present {
+            Ok(present) if present.digest == ledger.definition => return Ok(present),
+            Ok(present) => present.digest.clone(),
+            Err(_) => "unusable".to_string(),
+        };
+        if ledger.definition_told != now {
+            notes.push(changed(id));
+            ledger.definition_told = now;
+        }
+        self.copied(id, ledger)
+    }
+
+    /// Whether the run keeps to a definition that is no longer the present one.
+    pub fn is_outdated(&self, found: &Found) -> Option<String> {
+        let pinned = &found.ledger.definition;
+        let present = self.workflow(&found.id.workflow);
+        let same = pinned.is_empty() || present.is_ok_and(|present| present.digest == *pinned);
+        (!same).then(|| changed(&found.id))
+    }
+
+    /// The definition of a run, for whoever only looks.
+    pub fn workflow_of(&self, found: &Found) -> Result<Rc<Workflow>, GateError> {
+        self.pinned(&found.id, &mut found.ledger.clone(), &mut Vec::new())
+    }
+
+    fn copied(&self, id: &RunId, ledger: &Ledger) -> Result<Rc<Workflow>, GateError> {
+        let key = format!("{}@{}", id.workflow, ledger.definition_copy);
+        if let Some(workflow) = self.loaded.borrow().get(&key) {
+            return Ok(workflow.clone());
+        }
+        let stored = self.store.get(&Key::Definition(id.clone()))?;
+        let whole = stored.filter(|stored| digest(&stored.bytes) == ledger.definition_copy);
+        let copy: Option<Copy> =
+            whole.and_then(|stored| serde_json::from_slice(&stored.bytes).ok());
+        let copy = copy.ok_or_else(|| {
+            let workflow = &id.workflow;
+            GateError::Other(format!(
+                "the definition of workflow {workflow} has changed since the run began, and the \
+                 copy of the old one is gone or was changed too; \
+                 `phasegate accept-definition {id}` takes the new one"
+            ))
+        })?;
+        let mut files: BTreeMap<_, _> = copy
+            .files
+            .into_iter()
+            .map(|(path, text)| {
+                let name = format!("{}/{path} (as the run began)", id.workflow);
+                (path, Source::new(&name, text))
+            })
+            .collect();
+        let definition = files.remove(DEFINITION).unwrap_or_else(|| Source::new(DEFINITION, ""));
+        let bundle = Bundle { definition, files };
+        let overrides = Overrides {
+            document: Some(copy.document),
+            constants: copy.constants.into_iter().collect(),
+        };
+        let resolved = resolve(&bundle, &overrides, Expressions::Checked);
+        let mut workflow = resolved.map_err(|found| {
+            GateError::Workflow(id.workflow.clone(), LoadError::Definition(found))
+        })?;
+        workflow.digest.clone_from(&ledger.definition);
+        let workflow = Rc::new(workflow);
+        self.loaded.borrow_mut().insert(key, workflow.clone());
+        Ok(workflow)
+    }
+
+    /// Makes a run keep to a definition, if it does not keep to one already.
+    pub(super) fn pin(
+        &self,
+        id: &RunId,
+        workflow: &Workflow,
+        ledger: &mut Ledger,
+    ) -> Result<(), GateError> {
+        if !ledger.definition.is_empty() {
+            return Ok(());
+        }
+        let Some(entry) = self.project.workflow(&id.workflow) else { return Ok(()) };
+        let failed = |error| GateError::Workflow(id.workflow.clone(), error);
+        let bundle =
+            entry.bundle().map_err(|error| failed(LoadError::Io(id.workflow.clone(), error)))?;
+        let own = bundle.files.iter().filter(|(path, _)| Bundle::decides(path));
+        let mut files: BTreeMap<String, String> =
+            own.map(|(path, file)| (path.clone(), file.text.to_string())).collect();
+        files.insert(DEFINITION.into(), bundle.definition.text.to_string());
+        let overrides = self.project.config.overrides(&id.workflow);
+        let copy = Copy {
+            definition: workflow.digest.clone(),
+            document: workflow.document.clone(),
+            files,
+            constants: overrides.constants.into_iter().collect(),
+        };
+        let bytes =
+            serde_json::to_vec(&copy).map_err(|error| GateError::Other(error.to_string()))?;
+        let key = Key::Definition(id.clone());
+        let before = self.store.version(&key)?;
+        self.store.put(&key, before.as_ref(), &bytes)?;
+        ledger.definition.clone_from(&workflow.digest);
+        ledger.definition_copy = digest(&bytes);
+        ledger.definition_told.clear();
+        Ok(())
+    }
+
+    /// Makes a run keep to the present definition from now on.
+    pub fn accept_definition(&self, found: &Found, event: &Event) -> Result<(), GateError> {
+        let workflow = self.workflow(&found.id.workflow)?;
+        let phase = phase_name(&workflow, &self.document(found)?);
+        if workflow.outer().phase(&phase).is_none() {
+            return Err(GateError::Other(format!(
+                "run {} is in phase `{phase}`, and the new definition has no such phase",
+                found.id
+            )));
+        }
+        self.note(found, event, |ledger, _| {
+            ledger.definition.clear();
+            self.pin(&found.id, &workflow, ledger)
+        })
+    }
+
+    /// Notices protected fields that somebody else has changed.
+    pub(super) fn compare(
+        &self,
+        id: &RunId,
+        ledger: &mut Ledger,
+        document: &Json,
+        mark: &str,
+        notes: &mut Vec<String>,
+    ) -> Result<(), GateError> {
+        let mut changes = Vec::new();
+        for (field, known) in &ledger.protected {
+            let now = value(document, field);
+            if now != *known {
+                let (field, from) = (field.clone(), known.clone());
+                changes.push(Tampered { at: Timestamp::now(), field, from, to: now });
+            }
+        }
+        if changes.is_empty() || self.is_ours(id, ledger, mark)? {
+            return Ok(());
+        }
+        for change in changes {
+            notes.push(format!("run {id}: {change}."));
+            ledger.protected.insert(change.field.clone(), change.to.clone());
+            ledger.tampered.push(change);
+        }
+        let more = ledger.tampered.len().saturating_sub(MOST_TAMPERED);
+        ledger.tampered.drain(..more);
+        Ok(())
+    }
+
+    /// A process of ours that died between document and ledger leaves the ledger behind.
+    fn is_ours(&self, id: &RunId, ledger: &Ledger, mark: &str) -> Result<bool, GateError> {
+        let (last, _) = self.store.last_line(id)?;
+        let last = last.and_then(|text| serde_json::from_str::<journal::Line>(&text).ok());
+        Ok(last.is_some_and(|last| last.seq > ledger.seq && last.after == mark))
+    }
+}
+
+fn changed(id: &RunId) -> String {
+    let workflow = &id.workflow;
+    format!(
+        "The definition of workflow {workflow} has changed since run {id} began; the run keeps to \
+         the old one. `phasegate accept-definition {id}` takes the new one."
+    )
+}
+
+/// The protected fields of a document, in short.
+pub(super) fn protected(workflow: &Workflow, document: &Json) -> BTreeMap<String, String> {
+    workflow.protected.iter().map(|path| (path.clone(), value(document, path))).collect()
+}
+
+fn value(document: &Json, path: &str) -> String {
+    let Some(value) = document.at(path.split('.')) else { return "nothing".into() };
+    let text = value.to_text(None);
+    let text = text.trim_end();
+    match text.len() {
+        ..LONG => text.to_string(),
+        length => format!("{length} bytes ({})", &digest(text.as_bytes())[..16]),
+    }
+}

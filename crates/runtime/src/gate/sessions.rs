@@ -1,0 +1,167 @@
+//! Whose run it is: a session owns a run by a lease, which it renews by being heard of.
+
+use std::fmt::Write as _;
+
+use jiff::{SignedDuration, Timestamp};
+use phasegate_engine::answer::Answer;
+use phasegate_engine::json::Json;
+use phasegate_engine::step::{Actor, Event};
+
+use super::{Found, Gate, GateError};
+use crate::ledger::{Ledger, Owner};
+use crate::store::Key;
+
+/// How long an owner may be silent before another session may take its run.
+const LEASE: SignedDuration = SignedDuration::from_mins(30);
+
+/// How much of a block's reason a note repeats.
+const MOST_REASON: usize = 4_000;
+
+/// What a run is to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Own,
+    Free,
+    Foreign,
+}
+
+/// What a client tells of a session, beside its stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// It began, or goes on with a shorter memory.
+    Started,
+    /// It is at work.
+    Alive,
+    /// It is over.
+    Ended,
+}
+
+pub(super) fn standing(ledger: &Ledger, session: Option<&str>, now: Timestamp) -> Standing {
+    match (&ledger.owner, session) {
+        (None, _) | (_, None) => Standing::Free,
+        (Some(owner), Some(session)) if owner.session == session => Standing::Own,
+        (Some(owner), Some(_)) if now.duration_since(owner.seen) > LEASE => Standing::Free,
+        _ => Standing::Foreign,
+    }
+}
+
+impl Gate<'_> {
+    /// The open runs that may answer a session, in the order in which they do: its own first, then
+    /// those that are free, the oldest first.
+    pub fn runs_of(&self, session: Option<&str>) -> (Vec<(Found, Standing)>, Vec<String>) {
+        let (runs, faults) = self.runs();
+        (self.in_order(runs, session), faults)
+    }
+
+    pub(super) fn in_order(
+        &self,
+        runs: Vec<Found>,
+        session: Option<&str>,
+    ) -> Vec<(Found, Standing)> {
+        let now = Timestamp::now();
+        let open = runs.into_iter().filter(|run| run.is_open(self.store));
+        let mut runs: Vec<(Found, Standing)> = open
+            .map(|run| {
+                let standing = standing(&run.ledger, session, now);
+                (run, standing)
+            })
+            .filter(|(_, standing)| *standing != Standing::Foreign)
+            .collect();
+        runs.sort_by_key(|(_, standing)| *standing != Standing::Own);
+        runs
+    }
+
+    /// Runs of a session that an agent has cancelled, of which the user is told once.
+    pub(super) fn untold(&self, runs: &[Found], session: Option<&str>) -> Vec<String> {
+        let mut notes = Vec::new();
+        for run in runs {
+            let owner = run.ledger.owner.as_ref().map(|owner| owner.session.as_str());
+            let concerned = session.is_none() || owner.is_none() || owner == session;
+            let untold = run.ledger.cancelled.as_ref().filter(|it| !it.told && concerned);
+            let Some(cancelled) = untold else { continue };
+            let why = cancelled.reason.as_deref().unwrap_or("no reason was given");
+            let told = || {
+                let _lease = self.store.lease(&run.id, &Key::Document(run.place.clone()))?;
+                let (mut ledger, version, _) = self.ledger(&run.id)?;
+                if let Some(cancelled) = ledger.cancelled.as_mut() {
+                    cancelled.told = true;
+                }
+                self.put_ledger(&run.id, version.as_ref(), &ledger)
+            };
+            match told() {
+                Ok(()) => notes.push(format!("Run {} was cancelled by the agent: {why}", run.id)),
+                Err(error) => notes.push(format!("run {}: {error}", run.id)),
+            }
+        }
+        notes
+    }
+
+    /// Takes note of a session. What comes back is what its agent should know, and what failed.
+    pub fn sign(&self, session: &str, sign: Sign) -> (Vec<String>, Vec<String>) {
+        let (runs, mut faults) = self.runs_of(Some(session));
+        let mut notes = Vec::new();
+        let mut taken = false;
+        for (run, standing) in &runs {
+            if !self.is_working(run) {
+                continue;
+            }
+            let noted = match (standing, sign) {
+                (Standing::Own, Sign::Ended) => self.leave(run, session),
+                (Standing::Own, _) => self.renew(run, session),
+                _ => Ok(()),
+            };
+            if let Err(error) = noted {
+                faults.push(format!("run {}: {error}", run.id));
+            }
+            // Of the free runs, the session would take the first, and that only if it has none.
+            let concerned = *standing == Standing::Own || !taken;
+            if sign == Sign::Started && concerned {
+                notes.push(self.position(run, *standing));
+            }
+            taken = true;
+        }
+        (notes, faults)
+    }
+
+    fn leave(&self, run: &Found, session: &str) -> Result<(), GateError> {
+        let event = Event {
+            name: "session-end".into(),
+            actor: Actor::Engine,
+            session: Some(session.to_string()),
+            params: Json::object(),
+        };
+        self.give(run, &event, None)
+    }
+
+    /// A sign of life changes the ledger alone: it decides nothing, so the journal has no line.
+    fn renew(&self, run: &Found, session: &str) -> Result<(), GateError> {
+        let _lease = self.store.lease(&run.id, &Key::Document(run.place.clone()))?;
+        let (mut ledger, version, _) = self.ledger(&run.id)?;
+        let now = Timestamp::now();
+        if standing(&ledger, Some(session), now) == Standing::Own {
+            ledger.owner = Some(Owner { session: session.to_string(), seen: now });
+            ledger.fired = Some(now);
+            self.put_ledger(&run.id, version.as_ref(), &ledger)?;
+        }
+        Ok(())
+    }
+
+    /// Where a run stands, told to an agent that may have forgotten it.
+    fn position(&self, run: &Found, standing: Standing) -> String {
+        let report = self.report(run);
+        let mut note = match standing {
+            Standing::Own => format!("This session works on run {}", run.id),
+            _ => format!("Run {} is open, and this session takes it when it stops", run.id),
+        };
+        let _ = write!(note, ". It is {} in phase `{}`", report.condition, report.phase);
+        if let Some(about) = &report.about {
+            let _ = write!(note, ": {}", about.trim_end_matches('.'));
+        }
+        let _ = write!(note, ". Its state document is {}.", run.place);
+        if let Some(Answer::Block { reason }) = run.ledger.last.as_ref().map(|last| &last.answer) {
+            let answer = Answer::Block { reason: reason.clone() }.shortened(MOST_REASON);
+            let _ = write!(note, " What it last asked for:\n\n{}", answer.text().unwrap_or(""));
+        }
+        note
+    }
+}

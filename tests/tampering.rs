@@ -1,0 +1,168 @@
+//! What is done behind the gate's back is noticed, journaled and shown.
+
+use crate::scene::{STATE, Scene};
+
+const GATE: &str = r#"
+name = "notes"
+about = "No stop before the notes are written."
+initial = "working"
+
+[phase.working]
+rules = [
+  { on = "stop", when = "not exists('NOTES.md')", block = "Write NOTES.md." },
+  { on = "stop", goto = "done", allow = "done" },
+]
+
+[phase.done]
+final = true
+"#;
+
+const PLACE: &str = ".phasegate/workflows/notes.toml";
+
+fn with_gate() -> Scene {
+    let scene = Scene::new();
+    scene.file(PLACE, GATE).file(".phasegate/config.toml", "[limits]\nsame_reason = 0\n");
+    scene.ok(&["notes", "start"]);
+    scene.stop().blocks("Write NOTES.md");
+    scene
+}
+
+#[test]
+fn a_protected_field_that_someone_else_sets_is_noticed_once() {
+    let scene = Scene::with_triage(2);
+    scene.stop().blocks("2 of 2");
+    let state = scene.read(STATE).replace(r#""phase": "triage""#, r#""phase": "meta-review""#);
+    scene.file(STATE, state);
+    let said = scene.stop_again();
+    let told = r#"`phase` was changed from "triage" to "meta-review", and not by Phasegate"#;
+    assert!(said.json["systemMessage"].as_str().unwrap().contains(told), "{said:?}");
+    assert!(scene.journal("triage/web").pop().unwrap()["notes"].to_string().contains("not by"));
+    assert!(scene.ok(&["status"]).contains(told));
+    assert_eq!(scene.stop().json.get("systemMessage"), None, "once is enough");
+}
+
+#[test]
+fn an_agent_that_ends_its_run_by_hand_is_no_success() {
+    let scene = Scene::with_triage(2);
+    scene.stop().blocks("2 of 2");
+    let state = scene.read(STATE).replace(r#""phase": "triage""#, r#""phase": "complete""#);
+    scene.file(STATE, state);
+    scene.stop_again().allows_saying("not by Phasegate");
+    let last = scene.journal("triage/web").pop().unwrap();
+    assert_eq!(last["answer"]["outcome"], "aborted");
+    let status = scene.ok(&["status"]);
+    assert!(status.contains("ended in phase complete") && !status.contains("done"), "{status}");
+    scene.stop().allows();
+}
+
+#[test]
+fn a_definition_is_used_as_it_was_when_the_run_began() {
+    let scene = with_gate();
+    scene.file(PLACE, GATE.replace("not exists('NOTES.md')", "false"));
+    let said = scene.stop();
+    said.blocks("Write NOTES.md");
+    let told = "definition of workflow notes has changed since run notes/notes began";
+    assert!(said.json["systemMessage"].as_str().unwrap().contains(told), "{said:?}");
+    assert!(scene.ok(&["status"]).contains(told));
+    assert_eq!(scene.stop().json.get("systemMessage"), None, "once is enough");
+    // Neither an error in it nor its removal opens the gate.
+    scene.file(PLACE, "name = ");
+    scene.stop().blocks("Write NOTES.md");
+    std::fs::remove_file(scene.path(PLACE)).unwrap();
+    scene.stop().blocks("Write NOTES.md");
+    scene.ok(&["log", "--verify"]);
+}
+
+#[test]
+fn a_changed_constant_is_a_changed_definition() {
+    let scene = Scene::new();
+    let gate = GATE
+        .replace("not exists('NOTES.md')", "MOST > 0")
+        .replace("[phase.w", "[const]\nMOST = 1\n\n[phase.w");
+    scene.file(PLACE, gate);
+    scene.ok(&["notes", "start"]);
+    scene.stop().blocks("Write NOTES.md");
+    scene.file(".phasegate/config.toml", "[workflow.notes.const]\nMOST = 0\n");
+    scene.stop().blocks("Write NOTES.md");
+    assert!(scene.ok(&["status"]).contains("has changed since"));
+}
+
+#[test]
+fn a_new_definition_is_accepted_by_a_person_and_nobody_else() {
+    let scene = with_gate();
+    scene.file(PLACE, GATE.replace("not exists('NOTES.md')", "false"));
+    let accept = ["accept-definition", "notes/notes", "--reason", "it was too strict"];
+    let agent = scene.by_agent(&accept);
+    assert!(
+        agent.stderr.contains("is for people, and this runs inside of claude-code"),
+        "{agent:?}"
+    );
+    let script = scene.run(&accept);
+    assert!(script.stderr.contains("there is no terminal"), "{script:?}");
+    scene.stop().blocks("Write NOTES.md");
+    let person = scene.by_hand(&accept);
+    assert_eq!(person.code, Some(0), "{person:?}");
+    scene.stop().allows();
+    let lines = scene.journal("notes/notes");
+    let line = lines.iter().find(|line| line["event"]["name"] == "accept-definition").unwrap();
+    assert_eq!(line["event"]["params"]["reason"], "it was too strict");
+    assert_eq!(line["event"]["actor"], "human");
+}
+
+#[test]
+fn a_definition_in_which_the_run_would_be_nowhere_is_not_accepted() {
+    let scene = with_gate();
+    scene.file(PLACE, GATE.replace("working", "busy"));
+    let ran = scene.by_hand(&["accept-definition", "--reason", "new names"]);
+    assert!(
+        ran.stderr.contains("in phase `working`, and the new definition has no such"),
+        "{ran:?}"
+    );
+    scene.stop().blocks("Write NOTES.md");
+}
+
+#[test]
+fn a_lost_copy_of_the_definition_is_a_fault_of_our_own() {
+    let scene = with_gate();
+    scene.file(PLACE, GATE.replace("not exists('NOTES.md')", "false"));
+    scene.file(".phasegate/runs/notes/notes/definition.json", "{}");
+    scene.stop().allows_saying("the copy of the old one is gone or was changed too");
+}
+
+#[test]
+fn an_agent_that_cancels_says_why_and_the_user_is_told() {
+    let scene = Scene::with_triage(2);
+    scene.stop().blocks("2 of 2");
+    let mute = scene.by_agent(&["cancel"]);
+    assert!(mute.stderr.contains("an agent that cancels a run says why"), "{mute:?}");
+    scene.stop().blocks("2 of 2");
+    assert_eq!(scene.by_agent(&["cancel", "--reason", "too much work"]).code, Some(0));
+    scene.stop().allows_saying("Run triage/web was cancelled by the agent: too much work");
+    scene.stop().allows();
+    assert!(scene.ok(&["status"]).contains("cancelled by the agent just now: too much work"));
+}
+
+#[test]
+fn the_journal_knows_the_processes_above() {
+    let scene = with_gate();
+    let line = scene.journal("notes/notes").pop().unwrap();
+    let parent = format!(" {}", std::process::id());
+    let by = line["by"].as_array().unwrap();
+    assert!(by[0].as_str().unwrap().ends_with(&parent), "{by:?}");
+    assert!(by.len() > 1, "{by:?}");
+}
+
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "a release has no fault points")]
+fn a_step_that_died_half_way_is_not_taken_for_tampering() {
+    let scene = Scene::with_triage(1);
+    scene.stop().blocks("1 of 1");
+    scene.result(0, true, "g");
+    let mut command = scene.command();
+    command.args(["hook", "stop"]).env("PHASEGATE_FAULT_POINT", "after-document");
+    let died = scene.spawn(command, scene.payload().to_string().as_bytes()).wait().unwrap();
+    assert!(!died.success());
+    let said = scene.stop();
+    said.blocks("aggregat");
+    assert_eq!(said.json.get("systemMessage"), None, "{said:?}");
+}
