@@ -5,6 +5,7 @@ mod scene;
 
 mod bad_input;
 mod builtins;
+mod checks;
 mod commands;
 mod concurrency;
 mod crashes;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::answer::{Answer, Outcome, Until};
+use crate::check::CheckResult;
 use crate::decide::{RunFacts, decide};
 use crate::definition::Bundle;
 use crate::diagnostic::Source;
@@ -46,6 +47,9 @@ pub struct Case {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     pub last_message: Option<String>,
+    /// What came of checks, by name.
+    #[serde(default)]
+    pub check: BTreeMap<String, CheckResult>,
     #[serde(default = "Case::stop")]
     pub event: String,
     pub params: Option<String>,
@@ -170,6 +174,7 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
         now,
         variables: case.env.clone(),
         last_message: case.last_message.clone(),
+        checks: case.check.clone(),
     };
     let params = case.params.as_ref().map_or(Ok(Json::object()), |text| parse("params", text))?;
     let event = Event { name: case.event.clone(), actor: Actor::Worker, session: None, params };

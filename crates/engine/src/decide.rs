@@ -51,11 +51,18 @@ impl RunFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub message: String,
+    /// A check that has not run: not a fault, if somebody can run it.
+    pub needs: Option<String>,
 }
 
 impl Fault {
     fn new(message: impl Into<String>) -> Fault {
-        Fault { message: message.into() }
+        Fault { message: message.into(), needs: None }
+    }
+
+    fn needs(check: &str) -> Fault {
+        let message = format!("check {check} has not run on the tree as it is");
+        Fault { message, needs: Some(check.to_string()) }
     }
 }
 
@@ -80,7 +87,8 @@ pub fn decide(
     match decided {
         Ok(answer) => {
             let to = phase_name(workflow, &after);
-            Step { answer, document: after, changed, from, to, moves, trace, readings }
+            let needs = None;
+            Step { answer, document: after, changed, from, to, moves, trace, readings, needs }
         }
         Err(fault) => Step {
             answer: Answer::allow_saying(Outcome::Fault, fault.message),
@@ -91,6 +99,7 @@ pub fn decide(
             moves: Vec::new(),
             trace,
             readings,
+            needs: fault.needs,
         },
     }
 }

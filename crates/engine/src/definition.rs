@@ -271,6 +271,20 @@ pub struct ActionText {
     pub param: IndexMap<String, ParamText>,
 }
 
+/// A command that Phasegate runs itself, to know and not to be told.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "check")]
+pub struct CheckText {
+    /// One sentence for people.
+    #[serde(default)]
+    pub about: String,
+    /// The program and its arguments. No shell reads them.
+    pub run: Vec<String>,
+    /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
+    pub timeout: Option<String>,
+}
+
 /// A parameter of an action.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -310,6 +324,7 @@ pub struct Definition {
     pub outer: MachineText,
     pub inner: Vec<InnerText>,
     pub actions: Vec<(Spanned<String>, ActionText)>,
+    pub checks: Vec<(Spanned<String>, CheckText)>,
 }
 
 /// A record and its fields.

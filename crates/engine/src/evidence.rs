@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::check::CheckResult;
 use crate::digest::digest;
 use crate::glob;
 
@@ -43,6 +44,9 @@ pub trait Evidence: Send + Sync {
     fn last_message(&self) -> Option<String>;
     /// What the agent said in the current turn, oldest first.
     fn turn(&self) -> Vec<String>;
+    /// What came of a check on the tree as it is now, and a mark of both; none where it must run
+    /// first.
+    fn check(&self, name: &str) -> Option<(CheckResult, String)>;
 }
 
 /// One thing that was looked up, as the journal keeps it.
@@ -72,6 +76,7 @@ struct Seen {
     lists: BTreeMap<String, Result<Vec<String>, NoEvidence>>,
     times: BTreeMap<String, Result<Option<Timestamp>, NoEvidence>>,
     variables: BTreeMap<String, Option<String>>,
+    checks: BTreeMap<String, CheckResult>,
     now: Option<Timestamp>,
     readings: BTreeMap<String, Reading>,
 }
@@ -186,6 +191,17 @@ impl Recorder {
         message
     }
 
+    /// What came of a check.
+    pub fn check(&self, name: &str) -> Option<CheckResult> {
+        if let Some(known) = self.seen().checks.get(name) {
+            return Some(known.clone());
+        }
+        let (result, mark) = self.world.check(name)?;
+        self.note(format!("check {name}"), result.summary(), mark);
+        self.seen().checks.insert(name.to_string(), result.clone());
+        Some(result)
+    }
+
     /// What the agent said in the current turn.
     pub fn turn(&self) -> Vec<String> {
         let turn = self.world.turn();
@@ -201,6 +217,7 @@ pub struct GivenEvidence {
     pub now: Timestamp,
     pub variables: BTreeMap<String, String>,
     pub last_message: Option<String>,
+    pub checks: BTreeMap<String, CheckResult>,
 }
 
 impl Default for GivenEvidence {
@@ -210,6 +227,7 @@ impl Default for GivenEvidence {
             now: Timestamp::UNIX_EPOCH,
             variables: BTreeMap::new(),
             last_message: None,
+            checks: BTreeMap::new(),
         }
     }
 }
@@ -244,6 +262,10 @@ impl Evidence for GivenEvidence {
 
     fn turn(&self) -> Vec<String> {
         self.last_message.clone().into_iter().collect()
+    }
+
+    fn check(&self, name: &str) -> Option<(CheckResult, String)> {
+        self.checks.get(name).map(|result| (result.clone(), result.summary()))
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod case;
+pub mod check;
 pub mod decide;
 pub mod definition;
 pub mod diagnostic;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::check;
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::functions;
 use crate::syntax::{Names, SyntaxError, Use};
@@ -19,8 +20,12 @@ pub const GIVEN: &[(&str, &str)] = &[
     ("run", "run.name, run.workflow, run.document (its path) and run.dir (its folder)"),
     ("event", "event.name, event.session and event.actor"),
     ("params", "an action's parameters"),
+    ("check", "check.NAME: what came of a check of that name"),
     ("key", "in an inner machine: the element's key or position"),
 ];
+
+/// The name under which checks are seen.
+pub const CHECK: &str = "check";
 
 /// Finds unknown names, fields, functions, filters and tests.
 pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnostics) {
@@ -225,6 +230,9 @@ impl Check<'_> {
 
     fn variable(&mut self, used: &Use, source: &Arc<Source>, span: &Range<usize>, scope: &Scope) {
         let (root, members) = (&used.path[0], &used.path[1..]);
+        if root == CHECK {
+            return self.check(used, source, span);
+        }
         let Some(mut ty) = scope.get(root).cloned() else {
             let known: Vec<&str> = scope.keys().map(String::as_str).collect();
             self.unknown("name", root, &known, source, at(used, span));
@@ -241,6 +249,25 @@ impl Check<'_> {
                 return;
             };
             ty = field.ty.clone();
+        }
+    }
+
+    /// Which check is meant must be plain to see: only those are run that an expression names.
+    fn check(&mut self, used: &Use, source: &Arc<Source>, span: &Range<usize>) {
+        let known: Vec<&str> = self.workflow.checks.iter().map(|check| &*check.name).collect();
+        match &used.path[1..] {
+            [] => {
+                let message = "`check` needs the name of a check: `check.NAME`";
+                self.found.error("unknown", source, at(used, span), message);
+            }
+            [name, ..] if !known.contains(&name.as_str()) => {
+                self.unknown("check", name, &known, source, at(used, span));
+            }
+            [_, member, ..] if !check::MEMBERS.iter().any(|(known, _)| known == member) => {
+                let known: Vec<&str> = check::MEMBERS.iter().map(|(name, _)| *name).collect();
+                self.unknown("member of a check", member, &known, source, at(used, span));
+            }
+            _ => {}
         }
     }
 

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use toml::Spanned;
 
 use crate::answer::Outcome;
+use crate::check::{self, Check};
 use crate::definition::{
-    ActionText, Bundle, Definition, InnerText, MachineText, RuleText, Rules, Text, ValueText,
+    ActionText, Bundle, CheckText, Definition, InnerText, MachineText, RuleText, Rules, Text,
+    ValueText,
 };
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::digest::digest_of;
@@ -134,6 +136,7 @@ impl Resolver<'_> {
         }
         let actions =
             definition.actions.iter().map(|(name, text)| self.action(name, text)).collect();
+        let checks = definition.checks.iter().map(|(name, text)| self.check(name, text)).collect();
         Workflow {
             name: head.name.clone(),
             about: head.about.clone(),
@@ -150,6 +153,7 @@ impl Resolver<'_> {
             state,
             machines,
             actions,
+            checks,
             texts: self.texts,
         }
     }
@@ -448,6 +452,22 @@ impl Resolver<'_> {
             })
             .collect();
         Action { name: name.get_ref().clone(), about: text.about.clone(), params, does }
+    }
+
+    fn check(&mut self, name: &Spanned<String>, text: &CheckText) -> Check {
+        if text.run.is_empty() {
+            self.error(
+                name.span(),
+                "shape",
+                "`run` is empty: it names a program and its arguments",
+            );
+        }
+        let timeout = check::timeout(text.timeout.as_deref()).unwrap_or_else(|message| {
+            self.error(name.span(), "shape", message);
+            std::time::Duration::ZERO
+        });
+        let (about, run) = (text.about.clone(), text.run.clone());
+        Check { name: name.get_ref().clone(), about, run, timeout }
     }
 
     fn expression(&self, text: &Spanned<String>) -> Expression {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, schema_for};
 
-use crate::definition::{ActionText, FieldText, Head, MachineHead, PhaseHead, RuleText};
+use crate::definition::{ActionText, CheckText, FieldText, Head, MachineHead, PhaseHead, RuleText};
 
 /// A whole definition, as far as a schema can tell.
 #[derive(JsonSchema)]
@@ -31,6 +31,8 @@ struct File {
     machine: Option<BTreeMap<String, MachineFile>>,
     /// Actions, by name.
     action: Option<BTreeMap<String, ActionText>>,
+    /// Commands that Phasegate runs itself, by name.
+    check: Option<BTreeMap<String, CheckText>>,
 }
 
 #[derive(JsonSchema)]

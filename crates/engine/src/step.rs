@@ -57,6 +57,8 @@ pub struct Step {
     pub moves: Vec<Move>,
     pub trace: Trace,
     pub readings: Vec<Reading>,
+    /// The check that must run before anything can be decided.
+    pub needs: Option<String>,
 }
 
 /// A change of phase.

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::answer::{Outcome, Until};
+use crate::check::Check;
 use crate::definition::{ParamType, Reentry};
 use crate::diagnostic::Source;
 use crate::json::Json;
@@ -35,6 +36,7 @@ pub struct Workflow {
     /// The machine on the state document first, then the inner ones.
     pub machines: Vec<Machine>,
     pub actions: Vec<Action>,
+    pub checks: Vec<Check>,
     pub texts: Vec<TextTemplate>,
 }
 

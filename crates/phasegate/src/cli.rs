@@ -4,6 +4,7 @@
 mod accept_definition;
 mod action;
 mod cancel;
+mod check;
 mod demo;
 mod draw;
 mod eject;
@@ -13,6 +14,7 @@ mod log;
 mod owner;
 mod status;
 mod test;
+mod trust;
 mod when;
 mod why;
 
@@ -78,6 +80,12 @@ enum Command {
         after_help = "Example:\n  phasegate accept-definition triage/web --reason 'a better prompt'"
     )]
     AcceptDefinition(accept_definition::Options),
+    /// Run the checks of workflows now, or list them
+    #[command(after_help = "Examples:\n  phasegate check list\n  phasegate check run tests")]
+    Check(check::Options),
+    /// Consent to the commands that a workflow of this project runs
+    #[command(after_help = "Examples:\n  phasegate trust ship\n  phasegate trust ship --revoke")]
+    Trust(trust::Options),
     /// Look for mistakes in workflow definitions
     #[command(
         after_help = "Examples:\n  phasegate lint\n  phasegate lint .phasegate/workflows/ship.toml --strict"
@@ -204,6 +212,8 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
         Command::Adopt(options) => owner::adopt(project, &options),
         Command::Release(options) => owner::release(project, &options),
         Command::AcceptDefinition(options) => accept_definition::run(project, &options),
+        Command::Check(options) => check::run(project, &options),
+        Command::Trust(options) => trust::run(project, &options),
         Command::Lint(options) => lint::run(project, &options),
         Command::Draw(options) => draw::run(project, &options),
         Command::Test(options) => test::run(project, &options),

@@ -9,12 +9,23 @@ mod statusline;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use phasegate_runtime::process;
+
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (folder, args) = cli::chosen_folder(&args);
     match args.first().and_then(|first| first.to_str()) {
+        Some(process::SUPERVISE) => supervise(&args[1..]),
         Some("hook") => hook::main(folder, &args[1..]),
         Some("statusline") if args.len() == 1 => statusline::main(folder),
         _ => cli::main(folder),
     }
+}
+
+/// The side of [`process::run`] that watches.
+fn supervise(args: &[OsString]) -> ExitCode {
+    let args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let end = process::supervise(&args);
+    print::out(&serde_json::to_string(&end).unwrap_or_default());
+    ExitCode::SUCCESS
 }

@@ -111,6 +111,12 @@ fn replace(new: &Path, path: &Path, expected: Option<&Version>) -> io::Result<bo
     }
 }
 
+/// Makes git pass over a folder of ours: what is in it belongs to this machine.
+pub(crate) fn ignored_by_git(folder: &Path) -> io::Result<()> {
+    let mark = folder.join(".gitignore");
+    if mark.exists() { Ok(()) } else { fs::write(mark, "*\n") }
+}
+
 fn sync_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         // Without this the rename itself could be lost in a power cut.
@@ -122,8 +128,9 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 impl Store for FileStore {
     fn lease(&self, run: &RunId, document: &Key) -> Result<Box<dyn Lease>, StoreError> {
         let path = self.file(run, "lock")?;
-        if let Some(folder) = path.parent() {
+        if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
             fs::create_dir_all(folder).map_err(failed("create", folder))?;
+            ignored_by_git(&self.root.join(RUNS)).map_err(failed("write in", folder))?;
         }
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file = file.map_err(failed("open", &path))?;

@@ -1,6 +1,7 @@
 //! The one way that every event takes: find the run, lock it, load it, decide, commit, answer.
 
 mod act;
+mod checking;
 mod commit;
 mod pin;
 mod runs;
@@ -47,6 +48,9 @@ pub enum GateError {
     Workflow(String, LoadError),
     #[error("the state document {1} of run {0} is gone; `phasegate cancel {0}` ends the run")]
     Gone(RunId, String),
+    /// Not a failure: the check runs without the lock, and then the event is put again.
+    #[error("check {0} must run first")]
+    Needs(String),
     #[error("{0}")]
     Other(String),
 }

@@ -1,5 +1,6 @@
 //! What git knows about a project's tree.
 
+use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -25,18 +26,84 @@ pub fn changed_since(root: &Path, moment: Timestamp) -> bool {
         || (!log.is_empty() && newer(&root.join(log.trim_end())))
 }
 
+/// The content of the tree, as git names it: every file that is not ignored, committed or not,
+/// without the paths in `apart`. None without git.
+///
+/// It is written as a tree of an index and an object folder of our own, in `place`, so that the
+/// user's repository stays untouched; a folder that is no repository gets one there.
+pub fn tree(root: &Path, place: &Path, apart: &[String]) -> Option<String> {
+    fs::create_dir_all(place.join("objects")).ok()?;
+    let lock = OpenOptions::new().create(true).append(true).open(place.join("lock")).ok()?;
+    lock.lock().ok()?;
+    let index = place.join("index");
+    // Left by a git that was killed: we have the lock, so nobody else is writing.
+    let _ = fs::remove_file(place.join("index.lock"));
+    let theirs = git(root, ["rev-parse", "--absolute-git-dir"]);
+    let own = place.join("git");
+    let repository = match &theirs {
+        Some(folder) => Path::new(folder.trim_end()),
+        None => {
+            if !own.is_dir() {
+                let made =
+                    Command::new("git").args(["init", "--quiet", "--bare"]).arg(&own).output();
+                made.ok().filter(|made| made.status.success())?;
+            }
+            &own
+        }
+    };
+    if !index.exists() {
+        // What git knows of unchanged files need not be found out again.
+        let _ = fs::copy(repository.join("index"), &index);
+    }
+    let prefix = match &theirs {
+        Some(_) => git(root, ["rev-parse", "--show-prefix"])?.trim_end().to_string(),
+        None => String::new(),
+    };
+    let common = match &theirs {
+        Some(_) => git(root, ["rev-parse", "--path-format=absolute", "--git-common-dir"])?,
+        None => own.to_string_lossy().into_owned(),
+    };
+    let ours = |arguments: &[&str]| {
+        let mut command = command(root, arguments);
+        command
+            .env("GIT_INDEX_FILE", &index)
+            .env("GIT_OBJECT_DIRECTORY", place.join("objects"))
+            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", Path::new(common.trim_end()).join("objects"));
+        if theirs.is_none() {
+            command.env("GIT_DIR", &own).env("GIT_WORK_TREE", root);
+        }
+        said(&mut command)
+    };
+    let apart: Vec<String> = apart.iter().map(|path| format!(":(exclude){path}")).collect();
+    let mut add = vec!["-c", "core.safecrlf=false", "add", "--all", "--", "."];
+    add.extend(apart.iter().map(String::as_str));
+    ours(&add)?;
+    let prefix = format!("--prefix={prefix}");
+    let tree = match prefix.as_str() {
+        "--prefix=" => ours(&["write-tree", "--missing-ok"]),
+        prefix => ours(&["write-tree", "--missing-ok", prefix]),
+    };
+    // Only the name was wanted.
+    let _ = fs::remove_dir_all(place.join("objects"));
+    tree.map(|tree| tree.trim_end().to_string())
+}
+
 fn git<'a>(root: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let output = Command::new("git")
-        .arg("-C")
-        .arg(root)
-        .args(arguments)
-        // Set by a git hook that runs us, these would point to another repository.
-        .env_remove("GIT_DIR")
-        .env_remove("GIT_WORK_TREE")
-        .env_remove("GIT_INDEX_FILE")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
+    said(&mut command(root, &arguments.into_iter().collect::<Vec<_>>()))
+}
+
+fn command(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(root).args(arguments);
+    // Set by a git hook that runs us, these would point to another repository.
+    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
+        command.env_remove(variable);
+    }
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn said(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -3,6 +3,7 @@
 
 pub mod caller;
 pub mod catalog;
+pub mod checks;
 pub mod config;
 pub mod fault_log;
 pub mod fault_point;
@@ -12,8 +13,10 @@ pub mod git;
 pub mod governor;
 pub mod journal;
 pub mod ledger;
+pub mod process;
 pub mod project;
 pub mod run;
 pub mod store;
 pub mod transcript;
+pub mod trust;
 pub mod world;

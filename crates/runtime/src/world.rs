@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use jiff::Timestamp;
+use phasegate_engine::check::CheckResult;
 use phasegate_engine::evidence::{Evidence, NoEvidence, contained};
 use phasegate_engine::glob;
 
+use crate::checks::Checks;
 use crate::transcript;
 
 /// A file larger than this is no evidence.
@@ -40,12 +42,19 @@ pub struct World {
     root: PathBuf,
     told: Told,
     turn: OnceLock<Vec<String>>,
+    checks: Option<Checks>,
 }
 
 impl World {
     /// The world of the project at `root`.
     pub fn new(root: &Path, told: Told) -> World {
-        World { root: root.to_path_buf(), told, turn: OnceLock::new() }
+        World { root: root.to_path_buf(), told, turn: OnceLock::new(), checks: None }
+    }
+
+    /// The same world, with what came of a workflow's checks.
+    #[must_use]
+    pub fn with_checks(self, checks: Checks) -> World {
+        World { checks: Some(checks), ..self }
     }
 }
 
@@ -232,6 +241,10 @@ impl Evidence for World {
             Some(message) => Some(message.clone()),
             None => self.turn().pop(),
         }
+    }
+
+    fn check(&self, name: &str) -> Option<(CheckResult, String)> {
+        self.checks.as_ref()?.result(name)
     }
 
     fn turn(&self) -> Vec<String> {

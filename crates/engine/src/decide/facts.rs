@@ -8,7 +8,9 @@ use minijinja::{Error, ErrorKind, Value};
 use super::{Deciding, Fault, MOST_TRIED};
 use crate::functions::Failed;
 use crate::json::Json;
+use crate::names::CHECK;
 use crate::step::Part;
+use crate::syntax::Use;
 use crate::workflow::{Expression, GuardParts, TextId};
 
 impl<'w> Deciding<'w> {
@@ -61,7 +63,13 @@ impl<'w> Deciding<'w> {
     fn reads(&mut self, expression: &'w Expression) -> Vec<(String, String)> {
         let mut reads: Vec<(String, String)> = Vec::new();
         for used in &expression.names().variables {
-            let Ok(Some(mut value)) = self.named(&used.path[0]) else { continue };
+            let value = match used.path.as_slice() {
+                [root, name, ..] if root == CHECK => {
+                    self.check(name).map(|result| Some(Value::from_pairs([(&**name, result)])))
+                }
+                path => self.named(&path[0]),
+            };
+            let Ok(Some(mut value)) = value else { continue };
             let reached = used.path[1..].iter().all(|member| match value.get_attr(member) {
                 Ok(next) => {
                     value = next;
@@ -77,8 +85,7 @@ impl<'w> Deciding<'w> {
     }
 
     pub(super) fn evaluate(&mut self, expression: &'w Expression) -> Result<Value, Fault> {
-        let names = expression.names().variables.iter().map(|used| used.path[0].as_str());
-        let context = self.context(names)?;
+        let context = self.context(&expression.names().variables)?;
         let compiled = match self.compiled.get(&std::ptr::from_ref(expression)) {
             Some(compiled) => compiled.clone(),
             None => {
@@ -93,8 +100,7 @@ impl<'w> Deciding<'w> {
 
     pub(super) fn text(&mut self, id: TextId) -> Result<String, Fault> {
         let text = &self.workflow.texts[id.0];
-        let context =
-            self.context(text.names().variables.iter().map(|used| used.path[0].as_str()))?;
+        let context = self.context(&text.names().variables)?;
         let rendered = self.env.render_str(&text.text, context);
         rendered.map_err(|error| {
             if let Some(Failed(message)) = failed(&error) {
@@ -106,15 +112,22 @@ impl<'w> Deciding<'w> {
         })
     }
 
-    fn context<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<Value, Fault> {
+    fn context(&mut self, uses: &[Use]) -> Result<Value, Fault> {
         let mut context: Vec<(&str, Value)> = Vec::new();
-        for name in names {
+        let mut checks: Vec<(&str, Value)> = Vec::new();
+        for used in uses {
+            let name = used.path[0].as_str();
+            if let (CHECK, Some(check)) = (name, used.path.get(1)) {
+                checks.push((check, self.check(check)?));
+                continue;
+            }
             if context.iter().any(|(known, _)| *known == name) {
                 continue;
             }
             match self.named(name) {
                 Ok(Some(value)) => context.push((name, value)),
                 Ok(None) => {}
+                Err(fault) if fault.needs.is_some() => return Err(fault),
                 // It fails where it is used, and an expression may well not come to that.
                 Err(fault) => {
                     let error = Error::new(ErrorKind::InvalidOperation, fault.message);
@@ -122,7 +135,15 @@ impl<'w> Deciding<'w> {
                 }
             }
         }
+        if !checks.is_empty() {
+            context.push((CHECK, Value::from_pairs(checks)));
+        }
         Ok(Value::from_pairs(context))
+    }
+
+    fn check(&mut self, name: &str) -> Result<Value, Fault> {
+        let result = self.recorder.check(name).ok_or_else(|| Fault::needs(name))?;
+        Ok(result.to_json().to_value())
     }
 
     fn named(&mut self, name: &str) -> Result<Option<Value>, Fault> {

@@ -90,9 +90,14 @@ impl Reader<'_> {
             .into_iter()
             .filter_map(|(name, value)| Some((name, self.read(value)?)))
             .collect();
+        let checks = self
+            .entries(&mut root, "check")
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, self.read(value)?)))
+            .collect();
         let outer = self.machine(&mut root);
         let head = self.rest(root)?;
-        Some(Definition { head, constants, records, outer, inner, actions })
+        Some(Definition { head, constants, records, outer, inner, actions, checks })
     }
 
     fn machine(&mut self, table: &mut Table) -> MachineText {
@@ -205,7 +210,7 @@ fn meant(message: &str) -> Option<&str> {
     let names: Vec<&str> = rest.split('`').step_by(2).collect();
     let (unknown, known) = names.split_first()?;
     // Tables are taken out before serde sees the rest, so it does not know their names.
-    let tables = ["action", "any", "const", "let", "machine", "phase", "record", "state"];
+    let tables = ["action", "any", "check", "const", "let", "machine", "phase", "record", "state"];
     let tables = tables.into_iter().filter(|_| known.contains(&"name") || known.contains(&"each"));
     closest(unknown, known.iter().copied().chain(tables))
 }

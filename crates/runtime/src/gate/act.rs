@@ -22,13 +22,16 @@ use crate::world::{Told, World};
 impl Gate<'_> {
     /// Puts an action to a run.
     pub fn act(&self, found: &Found, event: &Event) -> Result<Answered, GateError> {
-        let answered = self.with_retries(found, |mut open| {
-            if open.ledger.cancelled.is_some() {
-                return Err(GateError::Other(format!("run {} is cancelled", found.id)));
-            }
-            let step = self.decide(&mut open, event, &Told::default());
-            let new = written(&open, &step);
-            self.commit(open, event, step, new).map(Some)
+        let answered = self.with_checks(found, |checking| {
+            self.with_retries(found, |mut open| {
+                if open.ledger.cancelled.is_some() {
+                    return Err(GateError::Other(format!("run {} is cancelled", found.id)));
+                }
+                let mut step = self.decide(&mut open, event, &Told::default());
+                self.missing(&open, checking, &mut step)?;
+                let new = written(&open, &step);
+                self.commit(open, event, step, new).map(Some)
+            })
         })?;
         answered.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))
     }

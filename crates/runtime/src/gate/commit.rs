@@ -15,6 +15,7 @@ use phasegate_engine::workflow::Workflow;
 use super::pin::protected;
 use super::{Answered, Found, Gate, GateError};
 use crate::caller;
+use crate::checks::Checks;
 use crate::fault_point;
 use crate::journal::{self, Line};
 use crate::ledger::{Cancelled, Insisting, Last, Ledger, remembered};
@@ -125,8 +126,11 @@ impl Gate<'_> {
     /// Decides on the document, which is taken: a second owner would force a copy of it.
     pub(super) fn decide(&self, open: &mut Open, event: &Event, told: &Told) -> Step {
         let run = RunFacts { name: open.found.id.name.clone(), document: open.found.place.clone() };
-        let world = Arc::new(World::new(&self.project.root, told.clone()));
-        decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
+        let mut world = World::new(&self.project.root, told.clone());
+        if !open.workflow.checks.is_empty() {
+            world = world.with_checks(Checks::new(&self.project.root, &open.workflow));
+        }
+        decide(&open.workflow, std::mem::take(&mut open.document), event, &run, Arc::new(world))
     }
 
     /// Commits a step; `new` is the text of its document, if that has changed.

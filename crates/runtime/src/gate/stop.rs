@@ -7,6 +7,7 @@ use phasegate_engine::definition::Reentry;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
+use super::checking::Checking;
 use super::commit::{Open, blank_line, written};
 use super::sessions::{Standing, standing};
 use super::{Answered, Found, Gate, GateError};
@@ -62,7 +63,7 @@ impl Gate<'_> {
             if taken || verdict.block().is_some() {
                 break;
             }
-            match self.answer_stop(run, stop) {
+            match self.with_checks(run, |checking| self.answer_stop(run, stop, checking)) {
                 Ok(answered) => verdict.answers.extend(answered),
                 Err(GateError::Gone(..)) if run.ledger.seq == 0 => {}
                 Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
@@ -71,7 +72,12 @@ impl Gate<'_> {
         verdict
     }
 
-    fn answer_stop(&self, found: &Found, stop: &Stop) -> Result<Option<Answered>, GateError> {
+    fn answer_stop(
+        &self,
+        found: &Found,
+        stop: &Stop,
+        checking: &Checking,
+    ) -> Result<Option<Answered>, GateError> {
         let event = Event::stop(stop.session.clone());
         self.with_retries(found, |mut open| {
             if open.ledger.cancelled.is_some() {
@@ -116,6 +122,7 @@ impl Gate<'_> {
                 return self.pass(open, &event, answer, Some(why)).map(Some);
             }
             let mut step = self.decide(&mut open, &event, &stop.told);
+            self.missing(&open, checking, &mut step)?;
             self.reenter(&open, stop, ours.as_ref(), &mut step);
             let new = written(&open, &step);
             self.govern(&mut open, stop, new.as_deref(), &mut step, now);

@@ -1,0 +1,124 @@
+//! `phasegate check`
+
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use clap::{Args, Subcommand};
+use phasegate_engine::workflow::Workflow;
+use phasegate_runtime::checks::Checks;
+use phasegate_runtime::gate::Gate;
+use phasegate_runtime::project::Project;
+use serde_json::json;
+
+use super::{Failed, Outcome, when};
+use crate::print::{self, Paint, paint};
+
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Run a check now, and keep the result for the tree as it is
+    Run {
+        /// The check, as NAME or WORKFLOW/NAME
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the checks and what came of them
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub fn run(project: &Project, options: &Options) -> Outcome {
+    let gate = Gate::new(project);
+    match &options.what {
+        What::Run { name, json } => run_one(project, &gate, name, *json),
+        What::List { json } => list(project, &gate, *json),
+    }
+}
+
+/// Every check with its workflow. A workflow that cannot be read has none.
+fn all(project: &Project, gate: &Gate) -> Vec<(Rc<Workflow>, usize)> {
+    let workflows = project.workflows.iter().filter_map(|entry| gate.workflow(&entry.name).ok());
+    workflows
+        .flat_map(|workflow| {
+            let checks = workflow.checks.len();
+            (0..checks).map(move |index| (workflow.clone(), index))
+        })
+        .collect()
+}
+
+fn run_one(project: &Project, gate: &Gate, name: &str, as_json: bool) -> Outcome {
+    let all = all(project, gate);
+    let full = |(workflow, index): &(Rc<Workflow>, usize)| {
+        format!("{}/{}", workflow.name, workflow.checks[*index].name)
+    };
+    let fits = |it: &&(Rc<Workflow>, usize)| full(it) == name || it.0.checks[it.1].name == name;
+    let found: Vec<_> = all.iter().filter(fits).collect();
+    let (workflow, index) = match found.as_slice() {
+        [one] => one,
+        [] => {
+            let known: Vec<String> = all.iter().map(full).collect();
+            let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+            return Err(Failed(format!("there is no check {name:?}; there are: {known}")));
+        }
+        several => {
+            let names: Vec<String> = several.iter().map(|it| full(it)).collect();
+            return Err(Failed(format!("{name:?} could be {}", names.join(" or "))));
+        }
+    };
+    let result = gate.run_check(workflow, &workflow.checks[*index].name)?;
+    if as_json {
+        print::json(&result);
+    } else {
+        if !result.tail.is_empty() {
+            print::line(&result.tail);
+        }
+        let colour = if result.ok { Paint::Green } else { Paint::Red };
+        print::line(&paint(colour, &format!("{name} {}", result.summary())));
+    }
+    Ok(if result.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn list(project: &Project, gate: &Gate, as_json: bool) -> Outcome {
+    let mut rows = Vec::new();
+    for (workflow, index) in all(project, gate) {
+        let check = &workflow.checks[index];
+        let checks = Checks::new(&project.root, &workflow);
+        let trusted = gate.is_trusted(&workflow);
+        let running = checks.running_since(&check.name);
+        let result = checks.result(&check.name).map(|(result, _)| result);
+        if as_json {
+            rows.push(json!({
+                "check": format!("{}/{}", workflow.name, check.name),
+                "run": check.run,
+                "timeout_seconds": check.timeout.as_secs(),
+                "trusted": trusted,
+                "running_since": running,
+                "result": result,
+            }));
+            continue;
+        }
+        let state = match (trusted, running, &result) {
+            (false, ..) => format!("needs `phasegate trust {}`", workflow.name),
+            (_, Some(since), _) => format!("running, started {}", when::ago(since)),
+            (_, None, Some(result)) => format!("{}, on the tree as it is", result.summary()),
+            (_, None, None) => "has not run on the tree as it is".into(),
+        };
+        let name = paint(Paint::Bold, &format!("{}/{}", workflow.name, check.name));
+        print::line(&format!("{name}  {state}"));
+        print::line(&paint(Paint::Dim, &format!("  {}", check.run.join(" "))));
+    }
+    if as_json {
+        print::json(&rows);
+    }
+    Ok(ExitCode::SUCCESS)
+}

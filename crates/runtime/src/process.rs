@@ -1,0 +1,153 @@
+//! Processes of our own: each in a process group, under a supervisor that ends the whole group when
+//! its time is over, when it prints without end, or when we are gone.
+//!
+//! The supervisor is this program, started again. It lives as long as whoever asked holds its
+//! stdin: however that process dies, nothing is left behind.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// The command of this program that supervises.
+pub const SUPERVISE: &str = "supervise";
+
+/// How long a group may take to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// More output than this is a fault of the program.
+const MOST_OUTPUT: u64 = 64 << 20;
+
+/// Hooks below a process of ours let every stop go: an agent in it is not the one that is gated.
+const DISABLE: &str = "PHASEGATE_DISABLE";
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    Exited(i32),
+    /// By this signal, which was not ours.
+    Killed(i32),
+    TimedOut,
+    /// It printed too much.
+    Flooded,
+    /// Whoever asked has gone, or told us to go.
+    GivenUp,
+    NotStarted(String),
+}
+
+/// Runs a command and waits for its end. What it prints goes to `log`.
+///
+/// # Errors
+/// Where the supervisor itself cannot be started or understood.
+pub fn run(command: &[String], folder: &Path, timeout: Duration, log: &File) -> io::Result<End> {
+    let mut supervisor = Command::new(std::env::current_exe()?)
+        .arg(SUPERVISE)
+        .arg(timeout.as_millis().to_string())
+        .args(command)
+        .current_dir(folder)
+        .env(DISABLE, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log.try_clone()?)
+        // A signal to our own group must not reach it before it can clean up.
+        .process_group(0)
+        .spawn()?;
+    // Held to the end: when it closes, the supervisor knows that we are gone.
+    let held = supervisor.stdin.take();
+    let mut report = String::new();
+    if let Some(mut stdout) = supervisor.stdout.take() {
+        stdout.read_to_string(&mut report)?;
+    }
+    supervisor.wait()?;
+    drop(held);
+    serde_json::from_str(&report).map_err(io::Error::other)
+}
+
+/// The supervisor's own main: `supervise MILLISECONDS PROGRAM ARGUMENT…`, its stderr is the log.
+pub fn supervise(arguments: &[String]) -> End {
+    let time = arguments.first().and_then(|time| time.parse().ok()).map(Duration::from_millis);
+    let (Some(timeout), Some(program)) = (time, arguments.get(1)) else {
+        return End::NotStarted("nothing to run".into());
+    };
+    let gone = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        let _ = signal_hook::flag::register(signal, gone.clone());
+    }
+    let ended = gone.clone();
+    std::thread::spawn(move || {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        ended.store(true, Ordering::Relaxed);
+    });
+    let log = || io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
+    let (Ok(out), Ok(err)) = (log(), log()) else {
+        return End::NotStarted("its output has no place".into());
+    };
+    let mut command = Command::new(program);
+    command.args(&arguments[2..]).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
+    match command.spawn() {
+        Ok(child) => watch(child, timeout, &gone),
+        Err(error) => End::NotStarted(format!("cannot run {program}: {error}")),
+    }
+}
+
+fn watch(mut child: Child, timeout: Duration, gone: &AtomicBool) -> End {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let signal = |signal: Signal| {
+        if let Some(group) = group {
+            let _ = kill_process_group(group, signal);
+        }
+    };
+    let since = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    let end = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break ended(status),
+            Ok(None) => {}
+            Err(error) => break End::NotStarted(error.to_string()),
+        }
+        if gone.load(Ordering::Relaxed) {
+            break End::GivenUp;
+        }
+        if since.elapsed() > timeout {
+            break End::TimedOut;
+        }
+        if printed() > MOST_OUTPUT {
+            break End::Flooded;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    };
+    if !matches!(end, End::Exited(_) | End::Killed(_)) {
+        signal(Signal::TERM);
+        let asked = Instant::now();
+        while asked.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    // Whatever it has left behind goes with it.
+    signal(Signal::KILL);
+    let _ = child.wait();
+    end
+}
+
+fn ended(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exited(code),
+        (None, signal) => End::Killed(signal.unwrap_or(0)),
+    }
+}
+
+fn printed() -> u64 {
+    let log = io::stderr().as_fd().try_clone_to_owned().map(File::from);
+    log.and_then(|log| log.metadata()).map_or(0, |meta| meta.len())
+}

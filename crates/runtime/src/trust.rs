@@ -1,0 +1,58 @@
+//! Consent: a project's own workflow runs commands only after the user has said so, once for its
+//! content. A cloned repository must not run anything because somebody stopped in it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use phasegate_engine::digest::digest;
+
+use crate::catalog::Origin;
+use crate::config::user_folder;
+
+/// Trusts everything, where nobody can be asked.
+const ALL: &str = "PHASEGATE_TRUST_ALL";
+
+/// Whether a definition may run commands: a built-in one, the user's own, or one that the user has
+/// consented to.
+pub fn is_trusted(origin: &Origin, definition: &str) -> bool {
+    let own = match origin {
+        Origin::BuiltIn => true,
+        Origin::File(path) => user_folder().is_some_and(|folder| path.starts_with(folder)),
+    };
+    own || std::env::var_os(ALL).is_some_and(|value| value == "1")
+        || place(definition).is_some_and(|place| place.is_file())
+}
+
+/// Remembers the consent to a definition.
+///
+/// # Errors
+/// Where that cannot be written.
+pub fn trust(path: &Path, definition: &str) -> io::Result<()> {
+    let place = place(definition).ok_or_else(|| io::Error::other("there is no home folder"))?;
+    if let Some(folder) = place.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(place, format!("{}\n", path.display()))
+}
+
+/// Forgets the consent; whether there was one.
+///
+/// # Errors
+/// Where that cannot be removed.
+pub fn distrust(definition: &str) -> io::Result<bool> {
+    let Some(place) = place(definition) else { return Ok(false) };
+    match fs::remove_file(place) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn place(definition: &str) -> Option<PathBuf> {
+    let base = match std::env::var_os("XDG_DATA_HOME") {
+        Some(folder) if !folder.is_empty() => PathBuf::from(folder),
+        _ => PathBuf::from(std::env::var_os("HOME")?).join(".local/share"),
+    };
+    Some(base.join("phasegate/trusted").join(digest(definition.as_bytes())))
+}

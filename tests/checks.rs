@@ -1,0 +1,301 @@
+//! Checks: run by Phasegate itself, bound to the tree, and only with the user's consent.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::scene::{Ran, Said, Scene, finish};
+
+/// The gate of the design, with a script for the tests.
+const SHIP: &str = r#"
+name = "ship"
+about = "No stop before the tests pass on the tree as it is now."
+initial = "working"
+
+[check.tests]
+run = ["sh", "test.sh"]
+timeout = "20s"
+
+[phase.working]
+rules = [
+  { on = "stop", when = "not check.tests.ok", block = "The tests fail:\n{{ check.tests.tail }}\nFix them, then stop again." },
+  { on = "stop", goto = "done", allow = "done" },
+]
+[phase.done]
+final = true
+"#;
+
+fn git(scene: &Scene, args: &[&str]) {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(args);
+    let output = command.current_dir(scene.root()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// A repository with the gate, and a script that leaves a mark each time it runs.
+fn ship(script: &str) -> Scene {
+    let scene = Scene::new();
+    scene.file("test.sh", script).file(".gitignore", "ran\n*.out\nhome\n");
+    scene.file(".phasegate/workflows/ship.toml", SHIP);
+    git(&scene, &["init", "-q"]);
+    git(&scene, &["add", "-A"]);
+    git(&scene, &["commit", "-qm", "first"]);
+    scene
+}
+
+fn started(script: &str) -> Scene {
+    let scene = ship(script);
+    let trusted = scene.by_hand(&["trust", "ship"]);
+    assert!(trusted.stdout.contains("check tests: sh test.sh"), "{trusted:?}");
+    assert!(trusted.stdout.contains("It is trusted as it is now"), "{trusted:?}");
+    scene.ok(&["ship", "start"]);
+    scene
+}
+
+fn runs(scene: &Scene) -> usize {
+    std::fs::read_to_string(scene.path("ran")).unwrap_or_default().lines().count()
+}
+
+#[test]
+fn a_failing_test_blocks_with_its_output_and_a_fixed_one_lets_go() {
+    let scene = started("echo x >> ran; echo assertion failed; test -e fixed");
+    let said = scene.stop();
+    said.blocks("The tests fail:\nassertion failed\nFix them");
+    assert_eq!(runs(&scene), 1);
+    // Nothing has changed: the result still counts, and is not worked out again.
+    scene.stop_again().allows_saying("is stuck");
+    assert_eq!(runs(&scene), 1);
+    scene.file("fixed", "");
+    scene.stop().allows();
+    assert_eq!(runs(&scene), 2);
+    assert!(scene.ok(&["status"]).contains("done in phase done"));
+    let line = scene.journal("ship/ship").pop().unwrap();
+    assert!(line["evidence"].to_string().contains("check tests"), "{line}");
+}
+
+#[test]
+fn a_result_counts_only_for_the_tree_it_was_worked_out_on() {
+    let scene = started("echo x >> ran; echo red; test -e fixed");
+    assert!(scene.ok(&["check", "list"]).contains("has not run on the tree as it is"));
+    let ran = scene.run(&["check", "run", "tests"]);
+    assert!(ran.code == Some(1) && ran.stdout.contains("tests failed with exit code 1"), "{ran:?}");
+    scene.stop().blocks("red");
+    assert_eq!(runs(&scene), 1, "the result of `check run` is used");
+    // What git ignores and what we write ourselves is no change.
+    scene.file("build.out", "x");
+    scene.stop().blocks("red");
+    assert_eq!(runs(&scene), 1);
+    for (count, change) in [(2, "new.txt"), (3, "test.sh")] {
+        let text = "echo x >> ran; echo red; test -e fixed # changed";
+        scene.file(change, text);
+        scene.stop().blocks("red");
+        assert_eq!(runs(&scene), count, "{change}");
+    }
+    // A commit of the same content is the same tree.
+    git(&scene, &["add", "-A"]);
+    git(&scene, &["commit", "-qm", "second"]);
+    scene.stop();
+    assert_eq!(runs(&scene), 3);
+    let mut status = Command::new("git");
+    let status = status.args(["status", "--porcelain"]).current_dir(scene.root()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&status.stdout), "", "the repository is untouched");
+}
+
+#[test]
+fn without_consent_nothing_runs_and_the_stop_is_allowed_saying_so() {
+    let scene = ship("echo x >> ran; exit 1");
+    scene.ok(&["ship", "start"]);
+    scene.stop().allows_saying("`phasegate trust ship` shows them and consents");
+    let status = scene.ok(&["status"]);
+    assert!(status.contains("waiting in phase working") && status.contains("for a person"));
+    for ran in [scene.by_agent(&["trust", "ship"]), scene.run(&["trust", "ship"])] {
+        assert!(ran.stderr.contains("consenting to commands is for people"), "{ran:?}");
+    }
+    let ran = scene.run(&["check", "run", "tests"]);
+    assert!(ran.stderr.contains("`phasegate trust ship` first"), "{ran:?}");
+    assert_eq!(runs(&scene), 0);
+    let payload = scene.payload().to_string();
+    scene.hook_raw(payload.as_bytes(), &[("PHASEGATE_TRUST_ALL", "1")]).blocks("The tests fail");
+    scene.file("another", "");
+    scene.stop().allows_saying("trust ship");
+    scene.by_hand(&["trust", "ship"]);
+    scene.stop().blocks("The tests fail");
+    scene.by_hand(&["trust", "ship", "--revoke"]);
+    scene.file("other", "");
+    scene.stop().allows_saying("trust ship");
+}
+
+#[test]
+fn a_change_of_the_definition_needs_consent_again() {
+    let scene = started("exit 1");
+    scene.stop().blocks("The tests fail");
+    scene.file(
+        ".phasegate/workflows/ship.toml",
+        SHIP.replace("\"sh\", \"test.sh\"", "\"touch\", \"bad\""),
+    );
+    // The run keeps to what it began with; a new one would begin with the change.
+    scene.file("other", "").stop().blocks("The tests fail");
+    scene.ok(&["ship", "start"]);
+    let mut payload = scene.payload();
+    payload["session_id"] = "s2".into();
+    scene.hook(&payload).allows_saying("trust ship");
+    assert!(!scene.exists("bad"));
+}
+
+#[test]
+fn a_check_that_cannot_run_hangs_or_dies_is_a_check_that_fails() {
+    let cases = [
+        (r#"["no-such-program"]"#, "cannot run no-such-program"),
+        (r#"["sh", "-c", "echo slow; sleep 60"]"#, "slow\nIt took longer than 1 seconds."),
+        (r#"["sh", "-c", "trap '' TERM; sleep 60"]"#, "It took longer than 1 seconds."),
+        (r#"["sh", "-c", "kill -9 $$"]"#, "It was killed by signal 9."),
+        (r#"["sh", "-c", "exit 3"]"#, "code 3"),
+        (r#"["sh", "-c", "printf 'a\\377b'; exit 1"]"#, "a\u{fffd}b"),
+    ];
+    for (run, text) in cases {
+        let scene = ship("");
+        let gate = SHIP.replace(r#"["sh", "test.sh"]"#, run).replace("20s", "1s");
+        let gate = gate.replace(
+            "{{ check.tests.tail }}",
+            "{{ check.tests.tail }} code {{ check.tests.exit_code }}",
+        );
+        scene.file(".phasegate/workflows/ship.toml", gate);
+        assert_eq!(scene.by_hand(&["trust", "ship"]).code, Some(0));
+        scene.ok(&["ship", "start"]);
+        let since = Instant::now();
+        scene.stop().blocks(text);
+        assert!(since.elapsed() < Duration::from_secs(30), "{run}");
+    }
+}
+
+/// Whether a process runs whose command line has this text.
+fn runs_still(text: &str) -> bool {
+    let ours = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&line).replace('\0', " "))
+    });
+    ours.into_iter().any(|line| line.contains(text))
+}
+
+fn wait_until(what: impl Fn() -> bool) -> bool {
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(20) {
+        if what() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+#[test]
+fn what_a_check_leaves_behind_is_ended_with_it() {
+    // A child in the background that keeps the output open.
+    let scene = started("sleep 4711.1 & echo started; exit 1");
+    let since = Instant::now();
+    scene.stop().blocks("started");
+    assert!(since.elapsed() < Duration::from_secs(15));
+    assert!(wait_until(|| !runs_still("sleep 4711.1")));
+}
+
+#[test]
+fn a_hook_that_is_killed_takes_its_check_along_and_the_next_stop_runs_it_again() {
+    let scene = started("echo x >> ran; if test -e fast; then exit 1; fi; sleep 4711.2");
+    scene.file(".gitignore", "ran\nfast\nhome\n");
+    for signal in ["-9", "-15"] {
+        let mut command = scene.command();
+        command.args(["hook", "stop"]);
+        let mut hook = scene.spawn(command, scene.payload().to_string().as_bytes());
+        assert!(wait_until(|| runs_still("sleep 4711.2")));
+        // Whoever stops meanwhile is not made to wait.
+        scene.stop_of("s1", false).allows_saying("Check tests of run ship/ship is still running");
+        assert!(scene.ok(&["check", "list"]).contains("running, started"));
+        let kill = Command::new("kill").args([signal, &hook.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        hook.wait().unwrap();
+        assert!(wait_until(|| !runs_still("sleep 4711.2")), "{signal}");
+    }
+    scene.file("fast", "");
+    scene.stop().blocks("The tests fail");
+    assert_eq!(runs(&scene), 3);
+    scene.ok(&["log", "--verify"]);
+}
+
+#[test]
+fn a_check_that_changes_the_tree_is_run_again_and_then_counts() {
+    let scene = started("echo x >> ran; echo formatted > code.txt; exit 0");
+    scene.stop().allows();
+    assert_eq!(runs(&scene), 2);
+    let scene = started("echo x >> ran; date +%N > code.txt; exit 1");
+    scene.stop().blocks("The tests fail");
+    scene.stop().blocks("The tests fail");
+    assert_eq!(runs(&scene), 2, "it ran twice for the first stop and not for the second");
+}
+
+#[test]
+fn checks_work_without_a_repository_and_without_git() {
+    let script = "echo x >> ran; echo red; test -e fixed";
+    let without_git = |scene: &Scene| -> Said {
+        let mut command = scene.command();
+        command.args(["hook", "stop"]).env("PATH", scene.path("bin"));
+        let ran: Ran = finish(scene.spawn(command, scene.payload().to_string().as_bytes()));
+        Said { code: ran.code, json: serde_json::from_str(&ran.stdout).unwrap() }
+    };
+    let shell = Command::new("sh").args(["-c", "command -v sh"]).stdout(Stdio::piped()).output();
+    let shell = String::from_utf8(shell.unwrap().stdout).unwrap();
+    for with_git in [true, false] {
+        let scene = Scene::new();
+        scene.file("test.sh", script).file(".gitignore", "ran\nbin\nhome\n");
+        scene.file(".phasegate/workflows/ship.toml", SHIP);
+        std::fs::create_dir(scene.path("bin")).unwrap();
+        std::os::unix::fs::symlink(shell.trim(), scene.path("bin/sh")).unwrap();
+        scene.by_hand(&["trust", "ship"]);
+        scene.ok(&["ship", "start"]);
+        let stop = || if with_git { scene.stop() } else { without_git(&scene) };
+        stop().blocks("red");
+        let before = runs(&scene);
+        stop().blocks("red");
+        assert_eq!(runs(&scene), before, "cached with git: {with_git}");
+        scene.file("fixed", "");
+        stop().allows();
+    }
+}
+
+#[test]
+fn mistakes_in_checks_are_found_by_lint() {
+    let scene = Scene::new();
+    let gate = SHIP
+        .replace("not check.tests.ok", "check.test.ok or check.tests.okay or check")
+        .replace("20s", "soon")
+        .replace("[\"sh\", \"test.sh\"]", "[]");
+    scene.file(".phasegate/workflows/ship.toml", gate);
+    let ran = scene.run(&["lint", "ship"]);
+    for text in [
+        "there is no check `test`",
+        "did you mean `tests`",
+        "there is no member of a check `okay`",
+        "`check` needs the name of a check",
+        "\"soon\" is no length of time",
+        "`run` is empty",
+    ] {
+        assert!(format!("{}{}", ran.stdout, ran.stderr).contains(text), "{text}: {ran:?}");
+    }
+}
+
+#[test]
+fn cases_are_given_what_came_of_checks() {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/ship.toml", SHIP);
+    let cases = r#"
+state = '{"phase":"working"}'
+[[case]]
+name = "red"
+check.tests = { ok = false, tail = "boom" }
+expect = { decision = "BLOCK", says = ["boom"] }
+[[case]]
+name = "green"
+check.tests = { ok = true }
+expect = { decision = "ALLOW", outcome = "done" }
+"#;
+    scene.file(".phasegate/workflows/ship/cases/all.toml", cases);
+    assert!(scene.ok(&["test", "ship", "--full-coverage"]).contains("(100 %)"));
+}
