@@ -1,5 +1,7 @@
 //! What `lint` finds, and how it says so.
 
+use std::path::Path;
+
 use crate::scene::Scene;
 
 fn linted(definition: &str) -> String {
@@ -179,4 +181,23 @@ fn constants_in_the_configuration_have_the_right_type() {
     let scene = Scene::with_triage(1);
     scene.file(".phasegate/config.toml", "[workflow.triage.const]\nREQUIRED_PLANS = \"5\"\n");
     scene.stop().allows_saying("sets `REQUIRED_PLANS` to \"5\", but it is an integer");
+}
+
+#[test]
+fn every_rule_of_the_gate_names_tests_that_exist() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests");
+    let sources: String = std::fs::read_dir(folder)
+        .unwrap()
+        .filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok())
+        .collect();
+    let docs = include_str!("../docs/gate.md");
+    let (_, table) = docs.split_once("| rule | tests |").unwrap();
+    let mut rules = 0;
+    for row in table.lines().filter(|line| line.contains('`')) {
+        rules += 1;
+        for name in row.split('`').skip(1).step_by(2) {
+            assert!(sources.contains(&format!("fn {name}(")), "there is no test {name}");
+        }
+    }
+    assert_eq!(rules, 9);
 }

@@ -16,6 +16,7 @@ mod hook_contract;
 mod machines;
 mod own_gate;
 mod properties;
+mod random_events;
 mod reentry;
 mod sessions;
 mod tampering;

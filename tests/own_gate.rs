@@ -276,7 +276,8 @@ fn the_readme_is_true_of_the_first_gate() {
         scene.file(path, text.split_once("```").unwrap().0);
         files += 1;
     }
-    assert_eq!(files, 2, "the gate and its case");
+    assert_eq!(files, 3, "two gates and a case");
+    assert!(scene.ok(&["lint", "ship", "--strict"]).contains("0 errors, 0 warnings"));
     assert!(scene.ok(&["lint", "notes", "--strict"]).contains("0 errors, 0 warnings"));
     assert!(scene.ok(&["test", "notes"]).contains("1 passed, 0 failed; 1 of 3 rules covered"));
     scene.ok(&["notes", "start"]);

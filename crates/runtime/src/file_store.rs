@@ -149,9 +149,10 @@ impl Store for FileStore {
                 Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
             }
         }
-        for key in [document, &Key::Ledger(run.clone())] {
-            // A leftover of a process that was killed: never renamed, so never valid.
-            let _ = fs::remove_file(temporary(&self.path(key)?));
+        // Leftovers of a process that was killed: never renamed, so never valid.
+        let own = ["ledger.json", "definition.json"].map(|name| path.with_file_name(name));
+        for value in own.into_iter().chain([self.path(document)?]) {
+            let _ = fs::remove_file(temporary(&value));
         }
         Ok(Box::new(FileLease(file)))
     }
@@ -166,7 +167,7 @@ impl Store for FileStore {
         let mut runs = Vec::new();
         for workflow in folders(&self.root.join(RUNS)) {
             for run in folders(&workflow) {
-                if run.join("ledger.json").is_file() {
+                if ["ledger.json", "journal.jsonl"].iter().any(|file| run.join(file).is_file()) {
                     runs.push(RunId { workflow: name(&workflow), name: name(&run) });
                 }
             }

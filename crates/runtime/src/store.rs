@@ -52,7 +52,7 @@ pub trait Store {
     /// Waits for the exclusive use of a run; of a workflow, where the run has no name.
     fn lease(&self, run: &RunId, document: &Key) -> Result<Box<dyn Lease>, StoreError>;
 
-    /// The runs that have a ledger, whether or not their documents exist.
+    /// The runs that have a ledger or a journal, whether or not their documents exist.
     fn runs(&self) -> Vec<RunId>;
 
     /// The places of state documents that match a pattern, sorted.

@@ -91,7 +91,14 @@ impl Gate<'_> {
             ..Ledger::default()
         };
         match self.store.get(&key)? {
-            None => Ok((new(), None, Vec::new())),
+            None => {
+                let mut ledger = self.rebuilt(id, new())?;
+                let note = "the ledger was gone; it was made again from the journal";
+                let notes = if ledger.seq > 1 { vec![note.to_string()] } else { Vec::new() };
+                // After one line there was none yet: its process died before it answered.
+                ledger.seq = if ledger.seq == 1 { 0 } else { ledger.seq };
+                Ok((ledger, None, notes))
+            }
             Some(stored) => match serde_json::from_slice(&stored.bytes) {
                 Ok(ledger) => Ok((ledger, Some(stored.version), Vec::new())),
                 Err(error) => {
@@ -107,7 +114,7 @@ impl Gate<'_> {
     }
 
     /// What the journal knows of a run whose ledger is lost: above all that it was cancelled.
-    fn rebuilt(&self, id: &RunId, mut ledger: Ledger) -> Result<Ledger, GateError> {
+    pub(super) fn rebuilt(&self, id: &RunId, mut ledger: Ledger) -> Result<Ledger, GateError> {
         for text in self.store.lines(id)? {
             let Ok(line) = serde_json::from_str::<Line>(&text) else { continue };
             ledger.seq = line.seq;

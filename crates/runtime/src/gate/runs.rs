@@ -115,13 +115,13 @@ impl Gate<'_> {
         open.map(say).collect()
     }
 
-    /// The ledger as it is, without a lock; an unreadable one reads as new.
+    /// The ledger as it is, without a lock; for one that is lost, what the journal knows.
     fn peek(&self, id: &RunId) -> (Ledger, Option<Version>) {
         let stored = self.store.get(&Key::Ledger(id.clone())).ok().flatten();
         let read = stored.and_then(|stored| {
             Some((serde_json::from_slice(&stored.bytes).ok()?, Some(stored.version)))
         });
-        read.unwrap_or_default()
+        read.unwrap_or_else(|| (self.rebuilt(id, Ledger::default()).unwrap_or_default(), None))
     }
 
     /// The run of that name: `triage/web`, or `web` where that is unambiguous.
