@@ -98,7 +98,7 @@ fn happen(scene: &Scene, original: &str, event: &Happens) -> Option<Said> {
         }
         Happens::Document(Edit::Phase(phase)) => {
             let state = std::fs::read_to_string(scene.path(STATE)).unwrap_or_default();
-            if let Ok(mut state) = serde_json::from_str::<serde_json::Value>(&state) {
+            if let Ok(mut state) = serde_json::from_str::<Value>(&state) {
                 state["phase"] = json!(phase);
                 scene.file(STATE, state.to_string());
             }
