@@ -156,3 +156,13 @@ fn a_container_that_is_none_is_a_fault() {
     let text = step.answer.text().unwrap();
     assert!(text.contains("stack"), "{text}");
 }
+
+#[test]
+fn lists_of_the_document_are_read_from_both_ends() {
+    let definition = r#"
+[phase.a]
+rules = [{ on = "stop", block = "{{ state.l | last }} {{ state.l | first }} {{ state.l | reverse | join(',') }} {{ state.l[-1] }} {{ state.l[:-1] | join(',') }} {{ (state.o | reverse | list)[0] }} {{ 'x' in state.o }} {{ 'z' in state.o }}" }]
+"#;
+    let step = stop(definition, r#"{"phase":"a","l":[1,2,3],"o":{"x":1,"y":2}}"#);
+    assert_eq!(reason(&step), "3 1 3,2,1 3 1,2 y True False");
+}

@@ -13,6 +13,7 @@ mod definitions;
 mod foreign_json;
 mod governor;
 mod hook_contract;
+mod loops;
 mod machines;
 mod own_gate;
 mod properties;

@@ -10,13 +10,14 @@ mod facts;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use minijinja::{Environment, Value};
 
 use crate::answer::{Answer, Outcome};
-use crate::evidence::{Evidence, Recorder};
+use crate::evidence::{Evidence, GivenEvidence, Recorder};
 use crate::functions::{environment, object};
 use crate::json::Json;
-use crate::step::{Event, Move, Step, Trace, Tried};
+use crate::step::{Effect, Event, Move, Step, Trace, Tried};
 use crate::workflow::{
     Expression, Machine, MachineId, OUTER, Phase, PhaseId, Reply, Rule, TextId, Workflow,
 };
@@ -82,16 +83,22 @@ pub fn decide(
     // Taken only now: a document that is shared would be copied to be declared.
     let document = deciding.document.clone();
     let decided = fits.and_then(|()| deciding.decide(event));
-    let Deciding { document: after, moves, trace, changed, .. } = deciding;
+    let Deciding { document: after, moves, trace, changed, effects, .. } = deciding;
     let readings = recorder.readings();
     match decided {
         Ok(answer) => {
             let to = phase_name(workflow, &after);
             let needs = None;
-            Step { answer, document: after, changed, from, to, moves, trace, readings, needs }
+            let document = after;
+            Step { answer, document, changed, from, to, moves, trace, readings, needs, effects }
         }
         Err(fault) => Step {
-            answer: Answer::allow_saying(Outcome::Fault, fault.message),
+            // Nothing is done: a stop is let go, and an action is refused.
+            answer: if event.is_question() {
+                Answer::allow_saying(Outcome::Fault, fault.message)
+            } else {
+                Answer::Deny { reason: fault.message }
+            },
             document,
             changed: false,
             from: from.clone(),
@@ -100,6 +107,7 @@ pub fn decide(
             trace,
             readings,
             needs: fault.needs,
+            effects: Vec::new(),
         },
     }
 }
@@ -130,6 +138,14 @@ pub fn render(
 /// The phase that a document is in; empty where it names none.
 pub fn phase_name(workflow: &Workflow, document: &Json) -> String {
     let machine = workflow.outer();
+    if machine.derive.is_some() {
+        let recorder = Arc::new(Recorder::new(Arc::new(GivenEvidence::default())));
+        let env = environment(&recorder, &workflow.records);
+        let (event, run) = (Event::stop(None), RunFacts::default());
+        let mut deciding = Deciding::new(workflow, &env, &recorder, document.clone(), &event, &run);
+        let phase = deciding.declare().and_then(|()| deciding.phase());
+        return phase.map(|phase| phase.name.to_string()).unwrap_or_default();
+    }
     match document.get(&machine.field) {
         Some(phase) => phase.as_str().unwrap_or_default().to_string(),
         None => machine.initial.map(|id| machine.get(id).name.to_string()).unwrap_or_default(),
@@ -161,6 +177,7 @@ struct Deciding<'w> {
     event: Json,
     params: Json,
     moves: Vec<Move>,
+    effects: Vec<Effect>,
     trace: Trace,
 }
 
@@ -194,6 +211,7 @@ impl<'w> Deciding<'w> {
             event: event_facts,
             params: event.params.clone(),
             moves: Vec::new(),
+            effects: Vec::new(),
             trace: Trace::default(),
         }
     }
@@ -215,7 +233,9 @@ impl<'w> Deciding<'w> {
         if self.changed
             && let Some(field) = &self.workflow.updated
         {
-            let now = Json::from(self.recorder.now().to_string());
+            // Whole seconds: not every reader of a document knows fractions.
+            let now = Timestamp::from_second(self.recorder.now().as_second());
+            let now = Json::from(now.unwrap_or_default().to_string());
             if let Some(place) = self.document.at_mut([field.as_str()]) {
                 *place = now;
             }
@@ -251,8 +271,13 @@ impl<'w> Deciding<'w> {
         self.document.at(self.here().path.iter().map(String::as_str))
     }
 
-    fn phase_id(&self) -> Result<PhaseId, Fault> {
+    fn phase_id(&mut self) -> Result<PhaseId, Fault> {
         let machine = self.machine();
+        if let Some(derive) = &machine.derive {
+            let phase = self.evaluate(derive)?;
+            let found = phase.as_str().and_then(|name| machine.phase(name));
+            return found.ok_or_else(|| Fault::new(format!("no phase is called {phase}")));
+        }
         let place = self.element_name().unwrap_or_else(|| machine.name.to_string());
         match self.object().and_then(|object| object.get(&machine.field)) {
             None | Some(Json::Null) => machine.initial.ok_or_else(|| {
@@ -267,8 +292,9 @@ impl<'w> Deciding<'w> {
         }
     }
 
-    fn phase(&self) -> Result<&'w Phase, Fault> {
-        Ok(self.machine().get(self.phase_id()?))
+    fn phase(&mut self) -> Result<&'w Phase, Fault> {
+        let id = self.phase_id()?;
+        Ok(self.machine().get(id))
     }
 
     fn element_name(&self) -> Option<String> {
@@ -388,19 +414,38 @@ impl<'w> Deciding<'w> {
     }
 
     fn fire(&mut self, rule: &'w Rule) -> Result<Option<Answer>, Fault> {
+        let from = self.phase()?.name.to_string();
         for assignment in &rule.set {
             self.assign(assignment)?;
         }
         if let Some(to) = rule.goto {
-            let from = self.phase()?.name.to_string();
-            let machine = self.machine();
-            let to = machine.get(to).name.to_string();
+            self.go(rule, from, to)?;
+        }
+        let effects = self.effects(rule)?;
+        self.effects.extend(effects);
+        self.reply(rule)
+    }
+
+    fn go(&mut self, rule: &'w Rule, from: String, to: PhaseId) -> Result<(), Fault> {
+        let machine = self.machine();
+        let to = machine.get(to).name.to_string();
+        let of = self.element_name().unwrap_or_else(|| machine.name.to_string());
+        if machine.derive.is_none() {
             let mut path = self.here().path.clone();
             path.push(machine.field.clone());
             self.put(&path, Json::from(to.as_str()))?;
-            let of = self.element_name().unwrap_or_else(|| machine.name.to_string());
-            self.moves.push(Move { of, from, to, by: rule.label.to_string() });
+        } else if !rule.remove && *self.phase()?.name != *to {
+            // Where the phase is derived, `goto` is what the rule promises of its `set`.
+            let now = &self.phase()?.name;
+            let message =
+                format!("rule `{}` should lead to `{to}`, but leads to `{now}`", rule.label);
+            return Err(Fault::new(message));
         }
+        self.moves.push(Move { of, from, to, by: rule.label.to_string() });
+        Ok(())
+    }
+
+    fn reply(&mut self, rule: &'w Rule) -> Result<Option<Answer>, Fault> {
         match &rule.reply {
             None => Ok(None),
             Some(Reply::Block(text)) => Ok(Some(Answer::Block { reason: self.text(*text)? })),
@@ -410,6 +455,24 @@ impl<'w> Deciding<'w> {
                 Ok(Some(Answer::Allow { outcome: Some(*outcome), until: *until, message }))
             }
         }
+    }
+
+    fn effects(&mut self, rule: &'w Rule) -> Result<Vec<Effect>, Fault> {
+        let mut effects = Vec::new();
+        for (place, text) in &rule.write {
+            let (place, text) = (self.text(*place)?, self.text(*text)?);
+            effects.push(Effect::Write { place, text });
+        }
+        for command in &rule.run {
+            let (_, parts) = &self.workflow.commands[*command];
+            let parts: Result<Vec<String>, Fault> =
+                parts.iter().map(|part| self.text(*part)).collect();
+            effects.push(Effect::Run(parts?));
+        }
+        if rule.remove {
+            effects.push(Effect::Remove);
+        }
+        Ok(effects)
     }
 }
 

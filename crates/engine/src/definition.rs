@@ -47,12 +47,22 @@ pub struct Head {
     pub about: String,
     /// Where the state documents are, relative to the project. A `*` stands for the run's name.
     pub document: Option<String>,
+    /// Where a state document is looked for too: another place, never a new one.
+    pub fallback: Option<String>,
     /// The phase in which a run starts.
     #[schemars(with = "String")]
     pub initial: Spanned<String>,
     /// The field of the state document that holds the phase.
     #[serde(default = "Head::field")]
     pub field: String,
+    /// An expression that tells the phase from the state document, where no field holds it.
+    #[schemars(with = "Option<String>")]
+    pub derive: Option<Spanned<String>>,
+    /// An environment variable: while it is 1, no run of the workflow is looked at.
+    pub disable: Option<String>,
+    /// What an agent is told about the run when its session starts or goes on after a compaction.
+    #[schemars(with = "Option<Text>")]
+    pub note: Option<Spanned<Text>>,
     /// A field that is set to the time of every change.
     pub updated: Option<String>,
     /// Fields that only the rules may change, by path. A change from outside is noticed, journaled
@@ -172,6 +182,17 @@ pub struct RuleText {
     /// What the user is told with an `allow`.
     #[schemars(with = "Option<Text>")]
     pub message: Option<Spanned<Text>>,
+    /// Places to write, a text with holes each, and the template in `templates/` that is written.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub write: IndexMap<Spanned<String>, Spanned<String>>,
+    /// Commands to run, in order, before the step counts. One that fails refuses the action.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub run: Vec<Spanned<String>>,
+    /// The state document is removed: the run is over.
+    #[serde(default)]
+    pub remove: bool,
 }
 
 /// A name or several.
@@ -285,6 +306,16 @@ pub struct CheckText {
     pub timeout: Option<String>,
 }
 
+/// A command that a rule runs.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "command")]
+pub struct CommandText {
+    /// The program and its arguments, each a text with holes. No shell reads them.
+    #[schemars(with = "Vec<String>")]
+    pub run: Vec<Spanned<String>>,
+}
+
 /// A parameter of an action.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -325,6 +356,7 @@ pub struct Definition {
     pub inner: Vec<InnerText>,
     pub actions: Vec<(Spanned<String>, ActionText)>,
     pub checks: Vec<(Spanned<String>, CheckText)>,
+    pub commands: Vec<(Spanned<String>, CommandText)>,
 }
 
 /// A record and its fields.

@@ -44,6 +44,12 @@ pub trait Evidence: Send + Sync {
     fn last_message(&self) -> Option<String>;
     /// What the agent said in the current turn, oldest first.
     fn turn(&self) -> Vec<String>;
+    /// What the agent said since somebody last spoke to it, a hook included, oldest first.
+    fn said(&self) -> Vec<String>;
+    /// Files that differ from the last commit, and new ones.
+    fn changed_files(&self, folder: &str) -> Result<Vec<String>, NoEvidence>;
+    /// A name that nothing else has: a ULID.
+    fn new_id(&self) -> String;
     /// What came of a check on the tree as it is now, and a mark of both; none where it must run
     /// first.
     fn check(&self, name: &str) -> Option<(CheckResult, String)>;
@@ -191,6 +197,28 @@ impl Recorder {
         message
     }
 
+    /// What the agent said since somebody last spoke to it.
+    pub fn said(&self) -> Vec<String> {
+        let said = self.world.said();
+        self.note("said".into(), format!("{} messages", said.len()), String::new());
+        said
+    }
+
+    /// Files that differ from the last commit.
+    pub fn changed_files(&self, folder: &str) -> Result<Vec<String>, NoEvidence> {
+        let files = self.world.changed_files(folder)?;
+        let mark = digest(files.join("\n").as_bytes());
+        self.note(format!("changed files {folder}"), format!("{} files", files.len()), mark);
+        Ok(files)
+    }
+
+    /// A new name, each time.
+    pub fn new_id(&self) -> String {
+        let id = self.world.new_id();
+        self.note(format!("new id {id}"), id.clone(), String::new());
+        id
+    }
+
     /// What came of a check.
     pub fn check(&self, name: &str) -> Option<CheckResult> {
         if let Some(known) = self.seen().checks.get(name) {
@@ -262,6 +290,20 @@ impl Evidence for GivenEvidence {
 
     fn turn(&self) -> Vec<String> {
         self.last_message.clone().into_iter().collect()
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.turn()
+    }
+
+    fn changed_files(&self, folder: &str) -> Result<Vec<String>, NoEvidence> {
+        contained(folder)?;
+        let below = |path: &&String| folder == "." || path.starts_with(&format!("{folder}/"));
+        Ok(self.files.keys().filter(below).cloned().collect())
+    }
+
+    fn new_id(&self) -> String {
+        "01JFKQ0000000000000000CASE".into()
     }
 
     fn check(&self, name: &str) -> Option<(CheckResult, String)> {

@@ -27,6 +27,12 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("env", "env(name): an environment variable, none where it is not set"),
     ("last_message", "last_message(): what the agent said last, empty where it said nothing"),
     ("transcript", "transcript(): what the agent said in this turn, a list of texts"),
+    ("said", "said(): what the agent said since somebody last spoke to it, a list of texts"),
+    (
+        "changed_files",
+        "changed_files([folder]): files that differ from the last commit, and new ones",
+    ),
+    ("new_id", "new_id(): a name that nothing else has"),
     ("fail", "fail(text): ends the decision, or the action, with this message"),
     ("range", "range(n): the numbers from 0 to n - 1"),
     ("dict", "dict(a=1): an object"),
@@ -40,6 +46,11 @@ pub const FILTERS: &[(&str, &str)] = &[
     ("positions", "list | positions('a', values): where the elements are whose `a` is among them"),
     ("age", "time | age: seconds from that time to now; none was for ever ago"),
     ("filename", "text | filename: the text as a safe, unambiguous file name"),
+    (
+        "plain_lines",
+        "text | plain_lines: its lines outside of code, trimmed; of a list, those of each text",
+    ),
+    ("slug", "text | slug: a short lower-case name for files and branches; no two texts share one"),
     ("stem", "path | stem: the file's name without folder and extension"),
 ];
 
@@ -57,9 +68,13 @@ pub fn filters() -> impl Iterator<Item = &'static str> {
     FILTERS.iter().map(|(name, _)| *name).chain(JINJA_FILTERS.split_whitespace())
 }
 
+/// Tests beside Jinja's own.
+pub const TESTS: &[(&str, &str)] =
+    &[("time", "text is time: whether it is a time, as `age` reads it")];
+
 /// Names of all tests.
 pub fn tests() -> impl Iterator<Item = &'static str> {
-    JINJA_TESTS.split_whitespace()
+    TESTS.iter().map(|(name, _)| *name).chain(JINJA_TESTS.split_whitespace())
 }
 
 /// An environment in which expressions look things up through `evidence`.
@@ -82,6 +97,11 @@ pub fn environment<'e>(evidence: &Arc<Recorder>, records: &Records) -> Environme
         })?;
         Ok::<i64, Error>(clock.now().as_second() - time.as_second())
     });
+    env.add_test("time", |time: &Value| {
+        time.as_str().is_some_and(|time| time.parse::<Timestamp>().is_ok())
+    });
+    env.add_filter("plain_lines", plain_lines);
+    env.add_filter("slug", |text: Value| slug(&text.to_string()));
     env.add_filter("filename", |text: Value| filename(&text.to_string()));
     env.add_filter("stem", |path: &str| {
         let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
@@ -116,9 +136,7 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     });
     let world = evidence.clone();
     env.add_function("glob", move |pattern: &str| match world.list(pattern) {
-        Ok(names) => {
-            Ok(Json::from(names.into_iter().map(Json::from).collect::<Vec<_>>()).to_value())
-        }
+        Ok(names) => Ok(list(names)),
         Err(NoEvidence::Unreadable(why) | NoEvidence::Refused(why)) => Err(refused(why)),
     });
     let world = evidence.clone();
@@ -141,11 +159,58 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     });
     let world = evidence.clone();
     env.add_function("last_message", move || world.last_message().unwrap_or_default());
+    let world = evidence.clone();
+    env.add_function("said", move || list(world.said()));
+    let world = evidence.clone();
+    env.add_function("changed_files", move |folder: Option<&str>| {
+        match world.changed_files(folder.unwrap_or(".")) {
+            Ok(files) => Ok(list(files)),
+            Err(NoEvidence::Unreadable(why) | NoEvidence::Refused(why)) => Err(refused(why)),
+        }
+    });
+    let world = evidence.clone();
+    env.add_function("new_id", move || world.new_id());
     env.add_function("fail", fail);
     let world = evidence.clone();
-    env.add_function("transcript", move || {
-        Json::from(world.turn().into_iter().map(Json::from).collect::<Vec<_>>()).to_value()
-    });
+    env.add_function("transcript", move || list(world.turn()));
+}
+
+fn list(texts: Vec<String>) -> Value {
+    Json::from(texts.into_iter().map(Json::from).collect::<Vec<_>>()).to_value()
+}
+
+fn plain_lines(texts: &Value) -> Result<Value, Error> {
+    let mut lines = Vec::new();
+    match texts.as_str() {
+        Some(text) => lines.extend(markdown::plain_lines(text)),
+        None => {
+            for text in texts.try_iter()? {
+                lines.extend(markdown::plain_lines(text.as_str().unwrap_or_default()));
+            }
+        }
+    }
+    Ok(list(lines))
+}
+
+/// Lower-case letters, digits and dashes. Whatever else a text has, and the case of its letters, is
+/// told by a digest at the end, so that two texts never share a name, also where case is ignored.
+pub fn slug(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_plain = !text.is_empty()
+        && text.len() <= 60
+        && text.chars().all(plain)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+        // The digest's own form: eight digits after a dash.
+        && text.rsplit_once('-').is_none_or(|(_, end)| end.len() != 8);
+    if is_plain {
+        return text.to_string();
+    }
+    let lower = text.to_ascii_lowercase();
+    let dashed = lower.replace(|c: char| !plain(c), "-");
+    let short: String = dashed.trim_matches('-').chars().take(40).collect();
+    let mark = digest(text.as_bytes());
+    format!("{}-{}", short.trim_matches('-'), &mark[..8]).trim_start_matches('-').to_string()
 }
 
 /// What a workflow itself says with `fail`: it is for the user, so no place is put before it.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::definition::{Bundle, Reentry};
 use crate::diagnostic::{Diagnostics, Source};
 use crate::graph::{edges, reachable, steps};
-use crate::resolve::EVENTS;
 use crate::workflow::{
-    Does, Expression, Machine, MachineId, NewValue, PhaseId, Reply, Rule, TextTemplate, Workflow,
+    Assignment, Does, Expression, Machine, MachineId, NewValue, Phase, PhaseId, Reply, Rule,
+    TextTemplate, Workflow,
 };
 
 /// Looks for everything that resolving does not already refuse.
@@ -45,11 +45,20 @@ impl Lint<'_> {
 
     fn phases(&mut self, machine: &Machine) {
         let steps = steps(machine);
+        let ends =
+            |phase: &Phase| phase.ends.is_some() || machine.rules_in(phase).any(|rule| rule.remove);
+        if machine.binding.is_some() && steps.is_empty() && !machine.phases.iter().any(ends) {
+            // Its phases are kinds of elements, and no way leads from one to another.
+            return;
+        }
         let first = machine.initial.unwrap_or(PhaseId(0));
-        let reached = reachable([first], &steps);
+        // A phase that is derived can be that of a document which somebody else has made.
+        let reached = match machine.derive {
+            Some(_) => (0..machine.phases.len()).map(PhaseId).collect(),
+            None => reachable([first], &steps),
+        };
         let back: Vec<(PhaseId, PhaseId)> = steps.iter().map(|(from, to)| (*to, *from)).collect();
-        let finals =
-            (0..machine.phases.len()).map(PhaseId).filter(|id| machine.get(*id).ends.is_some());
+        let finals = (0..machine.phases.len()).map(PhaseId).filter(|id| ends(machine.get(*id)));
         let ending = reachable(finals, &back);
         for (index, phase) in machine.phases.iter().enumerate() {
             let name = &phase.name;
@@ -111,7 +120,7 @@ impl Lint<'_> {
             return;
         }
         for phase in machine.phases.iter().filter(|phase| phase.ends.is_some()) {
-            let stop = |rule: &&Rule| rule.on.iter().any(|event| EVENTS.contains(&event.as_str()));
+            let stop = |rule: &&Rule| rule.on.iter().any(|event| event == "stop");
             if let Some(rule) = phase.rules.rules.iter().find(stop) {
                 let message = format!(
                     "this rule is never tried: a run in `{}` has ended, and answers no stop",
@@ -122,7 +131,7 @@ impl Lint<'_> {
         }
         for phase in machine.phases.iter().filter(|phase| phase.ends.is_none()) {
             let mut rules = machine.rules_in(phase);
-            if !rules.any(|rule| rule.on.iter().any(|event| EVENTS.contains(&event.as_str()))) {
+            if !rules.any(|rule| rule.on.iter().any(|event| event == "stop")) {
                 let message = format!(
                     "phase `{}` has no rule for `stop`, so every stop is allowed",
                     phase.name
@@ -160,18 +169,26 @@ impl Lint<'_> {
                 .iter()
                 .filter(|edge| inside(&edge.from) && inside(&edge.to))
                 .flat_map(|edge| edge.rule.set.iter())
-                .map(|set| {
-                    format!("{}.{}", self.workflow.machine(set.machine).name, set.path.join("."))
-                })
+                .map(|set| self.place(set))
                 .collect();
-            let bounded = edges.iter().any(|exit| {
+            let own = edges.iter().filter(|exit| inside(&exit.from)).map(|exit| {
                 let leaves =
                     !inside(&exit.to) || matches!(exit.rule.reply, Some(Reply::Allow { .. }));
-                let looks_at =
-                    exit.rule.when.iter().flat_map(|guard| &guard.whole.names().variables);
-                inside(&exit.from)
-                    && leaves
-                    && looks_at.map(crate::syntax::Use::dotted).any(|name| changed.contains(&name))
+                (exit.rule, leaves)
+            });
+            // An element's blocks are bounded by the rules of what it is an element of, too.
+            let outer = self.workflow.rules().filter(|(other, rule)| {
+                machine.binding.is_some()
+                    && other.name != machine.name
+                    && matches!(rule.reply, Some(Reply::Allow { .. }))
+            });
+            let mut exits = own.chain(outer.map(|(_, rule)| (rule, true)));
+            let bounded = exits.any(|(rule, leaves)| {
+                let looks_at = rule.when.as_ref().map(|guard| self.looks_at(&guard.whole));
+                let touches = |name: &String| {
+                    changed.iter().any(|place| place.starts_with(name) || name.starts_with(place))
+                };
+                leaves && looks_at.iter().flatten().any(touches)
             });
             if !bounded {
                 let message = format!(
@@ -186,6 +203,34 @@ impl Lint<'_> {
                 );
             }
         }
+    }
+
+    /// What a rule sets, as a path of the document; an element's place is that of its list.
+    fn place(&self, set: &Assignment) -> String {
+        match &self.workflow.machine(set.machine).binding {
+            None => format!("{}.{}", self.workflow.outer().name, set.path.join(".")),
+            Some(binding) => {
+                let of = &self.workflow.machine(binding.of).name;
+                format!("{of}.{}", binding.path.join("."))
+            }
+        }
+    }
+
+    /// The names that an expression looks at, also by way of derived facts.
+    fn looks_at(&self, expression: &Expression) -> HashSet<String> {
+        let mut found = HashSet::new();
+        let mut open = vec![expression];
+        while let Some(expression) = open.pop() {
+            for used in &expression.names().variables {
+                if found.insert(used.dotted()) {
+                    let facts = self.workflow.machines.iter().flat_map(|machine| &machine.lets);
+                    open.extend(
+                        facts.filter(|(name, _)| **name == *used.path[0]).map(|(_, it)| it),
+                    );
+                }
+            }
+        }
+        found
     }
 
     fn unasked(&mut self, machine: &Machine, id: MachineId) {

@@ -1,5 +1,6 @@
 //! Markdown as evidence.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -33,6 +34,43 @@ pub fn tables(text: &str) -> Vec<Json> {
         }
     }
     rows
+}
+
+/// The lines of a text that are neither code (fenced, indented, inline, or in HTML) nor a comment,
+/// without the space around them.
+pub fn plain_lines(text: &str) -> Vec<String> {
+    let hidden: Vec<Range<usize>> = Parser::new(text)
+        .into_offset_iter()
+        .filter(|(event, range)| match event {
+            Event::Start(Tag::CodeBlock(_)) | Event::Code(_) => true,
+            Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => hides(&text[range.clone()]),
+            _ => false,
+        })
+        .map(|(_, range)| range)
+        .collect();
+    let mut lines = Vec::new();
+    let mut start = 0;
+    // Both go through the text from its beginning to its end.
+    let mut hidden = hidden.into_iter().peekable();
+    for line in text.split_inclusive('\n') {
+        let end = start + line.len();
+        let plain = line.trim();
+        while hidden.next_if(|hidden| hidden.end <= start).is_some() {}
+        let shown = hidden.peek().is_none_or(|hidden| hidden.start >= end);
+        if !plain.is_empty() && shown {
+            lines.push(plain.to_string());
+        }
+        start = end;
+    }
+    lines
+}
+
+/// Whether HTML shows its content as code or not at all.
+fn hides(html: &str) -> bool {
+    let html = html.trim_start().to_ascii_lowercase();
+    ["<!--", "<code", "<pre", "<script", "<style", "<template", "<textarea"]
+        .iter()
+        .any(|start| html.starts_with(start))
 }
 
 #[cfg(test)]

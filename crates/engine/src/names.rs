@@ -44,6 +44,10 @@ pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnost
             check.text(&workflow.texts[text.0], &scope);
         }
     }
+    if let Some(note) = workflow.note {
+        let scope = check.scope(OUTER);
+        check.text(&workflow.texts[note.0], &scope);
+    }
     collisions(workflow, definition, found);
     cycles(workflow, found);
 }
@@ -137,6 +141,14 @@ impl Check<'_> {
         for (_, expression) in &machine.lets {
             self.expression(expression, &scope);
         }
+        if let Some(derive) = &machine.derive {
+            self.expression(derive, &scope);
+            if !derive.names().functions.is_empty() {
+                let message =
+                    "a phase is derived from the state alone, without looking anything up";
+                self.found.error("derive", &derive.source, derive.span.clone(), message);
+            }
+        }
         if let Some(Binding { of, pick: Some(pick), .. }) = &machine.binding {
             let outside = self.scope(*of);
             self.expression(pick, &outside);
@@ -165,6 +177,11 @@ impl Check<'_> {
                 let message = format!("`{name}` is not bound in this machine");
                 self.found.error("unknown", self.definition, rule.span.clone(), message);
             }
+        }
+        let places = rule.write.iter().flat_map(|(place, text)| [*place, *text]);
+        let commands = rule.run.iter().flat_map(|command| workflow.commands[*command].1.clone());
+        for text in places.chain(commands) {
+            self.text(&workflow.texts[text.0], scope);
         }
         match &rule.reply {
             Some(

@@ -11,8 +11,8 @@ use toml::Spanned;
 use crate::answer::Outcome;
 use crate::check::{self, Check};
 use crate::definition::{
-    ActionText, Bundle, CheckText, Definition, InnerText, MachineText, RuleText, Rules, Text,
-    ValueText,
+    ActionText, Bundle, CheckText, CommandText, Definition, InnerText, MachineText, RuleText,
+    Rules, Text, ValueText,
 };
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::digest::digest_of;
@@ -27,7 +27,7 @@ use crate::workflow::{
 const STATE: &str = "state";
 
 /// Events that come from outside and that a workflow need not declare as actions.
-pub const EVENTS: &[&str] = &["stop"];
+pub const EVENTS: &[&str] = &["stop", "pre-compact"];
 
 /// What the configuration changes about a workflow.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +69,7 @@ pub fn resolve(
                 .chain(definition.inner.iter().map(|inner| inner.name.get_ref().clone()))
                 .collect(),
             actions: definition.actions.iter().map(|(name, _)| name.get_ref().clone()).collect(),
+            commands: definition.commands.iter().map(|(name, _)| name.get_ref().clone()).collect(),
         };
         resolver.workflow(&definition, overrides, expressions)
     });
@@ -92,6 +93,7 @@ struct Resolver<'a> {
     texts: Vec<TextTemplate>,
     machine_names: Vec<String>,
     actions: Vec<String>,
+    commands: Vec<String>,
 }
 
 impl Resolver<'_> {
@@ -129,7 +131,15 @@ impl Resolver<'_> {
                 format!("the document's place {document:?} must be relative, with at most one `*`"),
             );
         }
+        if let Some(fallback) = &head.fallback
+            && (fallback.contains('*') || crate::evidence::contained(fallback).is_err())
+        {
+            let message = format!("the fallback {fallback:?} must be relative, and one place");
+            self.error(0..0, "document", message);
+        }
         let mut machines = vec![self.machine(STATE, &head.field, None, &definition.outer)];
+        machines[0].derive = head.derive.as_ref().map(|derive| self.expression(derive));
+        let note = head.note.as_ref().and_then(|note| self.text(note));
         machines[0].initial = self.phase_named(&machines[0].phases, &head.initial);
         for inner in &definition.inner {
             machines.push(self.inner(inner));
@@ -137,11 +147,15 @@ impl Resolver<'_> {
         let actions =
             definition.actions.iter().map(|(name, text)| self.action(name, text)).collect();
         let checks = definition.checks.iter().map(|(name, text)| self.check(name, text)).collect();
+        let commands = definition.commands.iter();
+        let commands = commands.map(|(name, text)| self.command(name, text)).collect();
         Workflow {
             name: head.name.clone(),
             about: head.about.clone(),
             digest: self.digest(overrides, expressions),
             document,
+            fallback: head.fallback.clone(),
+            note,
             updated: head.updated.clone(),
             protected: head.protected.clone(),
             reentry: head.reentry,
@@ -154,6 +168,7 @@ impl Resolver<'_> {
             machines,
             actions,
             checks,
+            commands,
             texts: self.texts,
         }
     }
@@ -237,6 +252,7 @@ impl Resolver<'_> {
             })
             .collect();
         Machine {
+            derive: None,
             name: name.into(),
             binding,
             field: field.into(),
@@ -316,8 +332,9 @@ impl Resolver<'_> {
         });
         let reply = self.reply(span, rule);
         let answers = rule.block.is_some() || rule.allow.is_some() || rule.deny.is_some();
-        let moves = rule.goto.is_some() || !rule.set.is_empty() || answers;
-        let asked = |event: &String| EVENTS.contains(&event.as_str());
+        let acts = !rule.write.is_empty() || !rule.run.is_empty() || rule.remove;
+        let moves = rule.goto.is_some() || !rule.set.is_empty() || answers || acts;
+        let asked = |event: &String| event == "stop";
         if rule.deny.is_some() && on.iter().any(asked) {
             let message = "a stop cannot be denied: `block` it, or `allow` it";
             self.error(span.clone(), "shape", message);
@@ -335,8 +352,34 @@ impl Resolver<'_> {
             let message = "a rule that asks an inner machine does nothing else: split it in two";
             self.error(span.clone(), "shape", message);
         }
+        let write: Vec<(TextId, TextId)> = rule
+            .write
+            .iter()
+            .filter_map(|(place, template)| {
+                let place = self.inline(place.get_ref().clone(), self.source.clone(), place.span());
+                Some((place, self.file("templates", template.get_ref(), template.span())?))
+            })
+            .collect();
+        let run: Vec<usize> = rule
+            .run
+            .iter()
+            .filter_map(|name| {
+                let known = self.commands.clone();
+                let found = known.iter().position(|known| known == name.get_ref());
+                if found.is_none() {
+                    let known = known.iter().map(String::as_str);
+                    self.unknown(name.span(), "command", name.get_ref(), known);
+                }
+                found
+            })
+            .collect();
+        if !run.is_empty() && on.iter().any(|event| EVENTS.contains(&event.as_str())) {
+            let message = "commands are run for an action, not for what a client tells";
+            self.error(span.clone(), "shape", message);
+        }
         let (line, _) = self.source.position(span.start);
-        Rule { label: label.into(), line, span: span.clone(), on, when, set, goto, ask, reply }
+        let (label, span, remove) = (label.into(), span.clone(), rule.remove);
+        Rule { label, line, span, on, when, set, goto, ask, reply, write, run, remove }
     }
 
     fn reply(&mut self, span: &Range<usize>, rule: &RuleText) -> Option<Reply> {
@@ -452,6 +495,21 @@ impl Resolver<'_> {
             })
             .collect();
         Action { name: name.get_ref().clone(), about: text.about.clone(), params, does }
+    }
+
+    fn command(&mut self, name: &Spanned<String>, text: &CommandText) -> (String, Vec<TextId>) {
+        if text.run.is_empty() {
+            self.error(
+                name.span(),
+                "shape",
+                "`run` is empty: it names a program and its arguments",
+            );
+        }
+        let source = self.source.clone();
+        let parts = text.run.iter();
+        let parts =
+            parts.map(|part| self.inline(part.get_ref().clone(), source.clone(), part.span()));
+        (name.get_ref().clone(), parts.collect())
     }
 
     fn check(&mut self, name: &Spanned<String>, text: &CheckText) -> Check {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, schema_for};
 
-use crate::definition::{ActionText, CheckText, FieldText, Head, MachineHead, PhaseHead, RuleText};
+use crate::definition::{
+    ActionText, CheckText, CommandText, FieldText, Head, MachineHead, PhaseHead, RuleText,
+};
 
 /// A whole definition, as far as a schema can tell.
 #[derive(JsonSchema)]
@@ -33,6 +35,8 @@ struct File {
     action: Option<BTreeMap<String, ActionText>>,
     /// Commands that Phasegate runs itself, by name.
     check: Option<BTreeMap<String, CheckText>>,
+    /// Commands that rules run, by name.
+    command: Option<BTreeMap<String, CommandText>>,
 }
 
 #[derive(JsonSchema)]

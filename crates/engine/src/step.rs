@@ -59,6 +59,19 @@ pub struct Step {
     pub readings: Vec<Reading>,
     /// The check that must run before anything can be decided.
     pub needs: Option<String>,
+    /// What the runtime carries out before the step counts.
+    pub effects: Vec<Effect>,
+}
+
+/// Something to be done in the world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Write a text to a place.
+    Write { place: String, text: String },
+    /// Run a command.
+    Run(Vec<String>),
+    /// Remove the state document.
+    Remove,
 }
 
 /// A change of phase.

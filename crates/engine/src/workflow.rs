@@ -21,6 +21,10 @@ pub struct Workflow {
     pub digest: String,
     /// Where state documents are: a path with at most one `*`, which stands for the run's name.
     pub document: String,
+    /// Where they are looked for too.
+    pub fallback: Option<String>,
+    /// What an agent is told about a run.
+    pub note: Option<TextId>,
     /// The field that is set to the time of every change.
     pub updated: Option<String>,
     /// Paths of fields that only the rules may change.
@@ -37,6 +41,8 @@ pub struct Workflow {
     pub machines: Vec<Machine>,
     pub actions: Vec<Action>,
     pub checks: Vec<Check>,
+    /// Commands that rules run: the program and its arguments.
+    pub commands: Vec<(String, Vec<TextId>)>,
     pub texts: Vec<TextTemplate>,
 }
 
@@ -64,6 +70,8 @@ pub struct Machine {
     pub binding: Option<Binding>,
     /// The field that holds the phase.
     pub field: String,
+    /// Tells the phase, where no field holds it.
+    pub derive: Option<Expression>,
     pub initial: Option<PhaseId>,
     pub lets: Vec<(Arc<str>, Expression)>,
     pub any: RuleSet,
@@ -110,6 +118,11 @@ pub struct Rule {
     pub goto: Option<PhaseId>,
     pub ask: Option<MachineId>,
     pub reply: Option<Reply>,
+    /// Places, and what is written there.
+    pub write: Vec<(TextId, TextId)>,
+    /// Positions among the workflow's commands.
+    pub run: Vec<usize>,
+    pub remove: bool,
 }
 
 /// A guard: an expression, and its parts for whoever asks for them.
@@ -248,6 +261,11 @@ impl Workflow {
     /// The action of that name.
     pub fn action(&self, name: &str) -> Option<&Action> {
         self.actions.iter().find(|action| action.name == name)
+    }
+
+    /// Whether a rule is about the event.
+    pub fn hears(&self, event: &str) -> bool {
+        self.rules().any(|(_, rule)| rule.on.iter().any(|on| on == event))
     }
 
     /// The state document's place for a run of that name.

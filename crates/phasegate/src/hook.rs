@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use phasegate_engine::answer::{Answer, Outcome};
+use phasegate_engine::json::Json;
+use phasegate_engine::step::{Actor, Event};
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict};
 use phasegate_runtime::project::Project;
@@ -121,9 +123,19 @@ pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
 }
 
 fn say(output: &Output, code: u8) -> ExitCode {
-    let text = serde_json::to_string(output).unwrap_or_else(|_| "{}".into());
-    print::line(&text);
+    print::line(&spaced(output));
     ExitCode::from(code)
+}
+
+/// The JSON with a space behind every colon and comma between members, as the contracts that we
+/// implement show it.
+fn spaced(output: &Output) -> String {
+    let Ok(serde_json::Value::Object(members)) = serde_json::to_value(output) else {
+        return "{}".into();
+    };
+    let members: Vec<String> =
+        members.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
+    format!("{{{}}}", members.join(", "))
 }
 
 /// A failure of our own.
@@ -147,7 +159,7 @@ impl Failure {
 
 fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure> {
     let nowhere = |message: String| Failure::new(None, message);
-    let (event, happened) = arguments(args).map_err(nowhere)?;
+    let (name, event, happened) = arguments(args).map_err(nowhere)?;
     let payload = read().map_err(nowhere)?;
     if let Some(other) = payload.hook_event_name.as_ref().filter(|name| *name != event) {
         return Err(nowhere(format!("the payload is of the event {other}, not of {event}")));
@@ -174,10 +186,16 @@ fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure
         Happened::Sign(sign) => sign,
     };
     // Who does not say who he is, owns nothing.
-    let Some(session) = payload.session_id.filter(|session| !session.is_empty()) else {
+    let Stop { session: Some(session), told, .. } = stop(payload) else {
         return Ok((Output::default(), 0));
     };
-    let (notes, faults) = gate.sign(&session, sign);
+    let heard = Event {
+        name: name.into(),
+        actor: Actor::Engine,
+        session: Some(session.clone()),
+        params: Json::object(),
+    };
+    let (notes, faults) = gate.sign(&session, sign, &heard, &told);
     for fault in &faults {
         fault_log::note(Some(&project.root), fault);
     }
@@ -210,11 +228,11 @@ fn client_cap() -> Option<u64> {
 }
 
 /// The event and the client, which the installed command names.
-fn arguments(args: &[OsString]) -> Result<(&'static str, Happened), String> {
+fn arguments(args: &[OsString]) -> Result<(&'static str, &'static str, Happened), String> {
     let mut args = args.iter().cloned();
     let event = args.next().unwrap_or_default();
     let known = EVENTS.iter().find(|(name, ..)| event == *name);
-    let Some((_, event, happened)) = known else {
+    let Some((name, event, happened)) = known else {
         let names: Vec<&str> = EVENTS.iter().map(|(name, ..)| *name).collect();
         let (event, names) = (event.to_string_lossy(), names.join(", "));
         return Err(format!("there is no hook event {event:?}; there are: {names}"));
@@ -229,7 +247,7 @@ fn arguments(args: &[OsString]) -> Result<(&'static str, Happened), String> {
             return Err(format!("there is no client {client:?}; there is: claude"));
         }
     }
-    Ok((event, *happened))
+    Ok((name, event, *happened))
 }
 
 fn read() -> Result<Payload, String> {

@@ -45,6 +45,17 @@ impl Entry {
         Some(configured.unwrap_or_else(|| head.place()))
     }
 
+    /// Where they are looked for too.
+    pub fn fallback(&self) -> Option<&str> {
+        self.head.as_ref().ok()?.fallback.as_deref()
+    }
+
+    /// Whether its runs are passed over, by an environment variable that it names.
+    pub fn is_disabled(&self) -> bool {
+        let variable = self.head.as_ref().ok().and_then(|head| head.disable.as_ref());
+        variable.is_some_and(|name| std::env::var_os(name).is_some_and(|value| value == "1"))
+    }
+
     /// Reads the whole workflow with its files.
     pub fn bundle(&self) -> std::io::Result<Bundle> {
         match &self.origin {

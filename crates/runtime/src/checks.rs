@@ -2,7 +2,7 @@
 //! was; a check that runs holds a lock, so that whoever comes meanwhile sees it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use phasegate_engine::glob;
 use phasegate_engine::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
-use crate::file_store::ignored_by_git;
+use crate::file_store::{Place, ignored_by_git};
 use crate::git;
 use crate::process::{self, End};
 use crate::world::{self, Walk};
@@ -64,7 +64,7 @@ pub enum CheckError {
 impl Checks {
     /// The checks of a workflow in the project at `root`.
     pub fn new(root: &Path, workflow: &Workflow) -> Checks {
-        let documents = glob::fixed_prefix(&workflow.document).to_string();
+        let documents = glob::fixed_prefix(Place::of(&workflow.document).path()).to_string();
         let apart = [".phasegate".to_string(), documents];
         Checks {
             root: root.to_path_buf(),
@@ -144,7 +144,7 @@ impl Checks {
         let since = Instant::now();
         let end = process::run(&check.run, &self.root, check.timeout, &log).map_err(failed)?;
         let seconds = since.elapsed().as_secs();
-        let mut tail = tail(&mut log).map_err(failed)?;
+        let mut tail = process::tail(&mut log, MOST_TAIL).map_err(failed)?;
         let limit = check.timeout.as_secs();
         let (exit_code, note) = match &end {
             End::GivenUp => return Err(CheckError::GivenUp(check.name.clone())),
@@ -194,19 +194,4 @@ impl Checks {
 
 fn command(check: &Check) -> String {
     digest_of(check.run.iter().flat_map(|part| [part.as_bytes(), b"\0"]))
-}
-
-/// The end of a log, from a whole line on.
-fn tail(log: &mut File) -> io::Result<String> {
-    let length = log.metadata()?.len();
-    let start = length.saturating_sub(MOST_TAIL);
-    log.seek(SeekFrom::Start(start))?;
-    let mut bytes = Vec::new();
-    log.take(MOST_TAIL).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let whole = match text.split_once('\n') {
-        Some((_, rest)) if start > 0 => rest,
-        _ => &text,
-    };
-    Ok(whole.trim_end().to_string())
 }

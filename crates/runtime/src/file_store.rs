@@ -11,12 +11,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use phasegate_engine::functions::{filename, from_filename};
+use phasegate_engine::json::Json;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use crate::fault_point;
+use crate::frontmatter;
 use crate::run::RunId;
 use crate::store::{Key, Lease, Store, StoreError, Stored, Version};
+use crate::topics;
 use crate::world::{self, Walk};
 
 /// How long a hook waits for others on the same run before it gives up, loudly.
@@ -60,16 +63,58 @@ impl FileStore {
         world::inside(&self.root, &place).map_err(|why| StoreError::Refused(why.to_string()))
     }
 
+    /// The file of a value; of a topic, its folder.
     fn path(&self, key: &Key) -> Result<PathBuf, StoreError> {
         match key {
-            Key::Document(place) => {
-                world::inside(&self.root, place).map_err(|why| StoreError::Refused(why.to_string()))
-            }
+            Key::Document(place) => world::inside(&self.root, Place::of(place).path())
+                .map_err(|why| StoreError::Refused(why.to_string())),
             Key::Ledger(run) => self.file(run, "ledger.json"),
             Key::Journal(run) => self.file(run, "journal.jsonl"),
             Key::Definition(run) => self.file(run, "definition.json"),
         }
     }
+}
+
+/// What kind of document is at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'p> {
+    /// A JSON file.
+    File(&'p str),
+    /// The frontmatter of a Markdown file: `NAME.md`.
+    Frontmatter(&'p str),
+    /// The latest message of a topic: `FOLDER#TOPIC`.
+    Topic(&'p str, &'p str),
+}
+
+impl<'p> Place<'p> {
+    /// The kind of a place, which its name tells.
+    pub fn of(place: &'p str) -> Place<'p> {
+        match place.split_once('#') {
+            Some((folder, topic)) => Place::Topic(folder, topic),
+            None if place.ends_with(".md") => Place::Frontmatter(place),
+            None => Place::File(place),
+        }
+    }
+
+    /// The path of the file, or of the folder that has the topics.
+    pub fn path(self) -> &'p str {
+        let (Place::File(path) | Place::Frontmatter(path) | Place::Topic(path, _)) = self;
+        path
+    }
+}
+
+fn topic_of(key: &Key) -> Option<&str> {
+    match key {
+        Key::Document(place) => match Place::of(place) {
+            Place::Topic(_, topic) => Some(topic),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn has_frontmatter(key: &Key) -> bool {
+    matches!(key, Key::Document(place) if matches!(Place::of(place), Place::Frontmatter(_)))
 }
 
 fn failed(what: &str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
@@ -176,12 +221,23 @@ impl Store for FileStore {
     }
 
     fn documents(&self, pattern: &str) -> Result<Vec<String>, StoreError> {
+        if let Place::Topic(..) = Place::of(pattern) {
+            let known = self.version(&Key::Document(pattern.to_string()))?.is_some();
+            return Ok(known.then(|| pattern.to_string()).into_iter().collect());
+        }
         let found = Walk::with_links_out(&self.root).files(pattern);
         found.map_err(|why| StoreError::Refused(why.to_string()))
     }
 
     fn get(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         let path = self.path(key)?;
+        if let Some(topic) = topic_of(key) {
+            let message = topics::latest(&path, topic).map_err(failed("read", &path))?;
+            return Ok(message.map(|message| Stored {
+                bytes: message.body.into_bytes(),
+                version: Version(message.id),
+            }));
+        }
         let mut file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -197,11 +253,22 @@ impl Store for FileStore {
         }
         let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0) + 1);
         file.read_to_end(&mut bytes).map_err(failed("read", &path))?;
+        if has_frontmatter(key) {
+            let object = frontmatter::read(&String::from_utf8_lossy(&bytes));
+            let object = object.ok_or_else(|| {
+                StoreError::Refused(format!("{} has no frontmatter", path.display()))
+            })?;
+            bytes = object.to_string().into_bytes();
+        }
         Ok(Some(Stored { bytes, version: version(&meta) }))
     }
 
     fn version(&self, key: &Key) -> Result<Option<Version>, StoreError> {
         let path = self.path(key)?;
+        if let Some(topic) = topic_of(key) {
+            let message = topics::latest(&path, topic).map_err(failed("read", &path))?;
+            return Ok(message.map(|message| Version(message.id)));
+        }
         match fs::metadata(&path) {
             Ok(meta) => Ok(Some(version(&meta))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -209,8 +276,37 @@ impl Store for FileStore {
         }
     }
 
+    fn remove(&self, key: &Key, expected: &Version) -> Result<(), StoreError> {
+        let path = self.path(key)?;
+        if topic_of(key).is_some() {
+            let message = format!("{}: messages are never removed", path.display());
+            return Err(StoreError::Refused(message));
+        }
+        if self.version(key)?.as_ref() != Some(expected) {
+            return Err(StoreError::Conflict(path.display().to_string()));
+        }
+        fs::remove_file(&path).map_err(failed("remove", &path))
+    }
+
     fn put(&self, key: &Key, expected: Option<&Version>, bytes: &[u8]) -> Result<(), StoreError> {
         let path = self.path(key)?;
+        if let Some(topic) = topic_of(key) {
+            let body = Json::parse(bytes).map(|body| body.to_text(None));
+            let body = body.map_err(|error| StoreError::Refused(error.to_string()))?;
+            let expected = expected.map(|version| version.0.as_str());
+            let posted = topics::post(&path, topic, Some(expected), body.trim_end());
+            let posted = posted.map_err(failed("write", &path))?;
+            return posted.map(drop).ok_or(StoreError::Conflict(path.display().to_string()));
+        }
+        let merged;
+        let mut bytes = bytes;
+        if has_frontmatter(key)
+            && let Ok(object) = serde_json::from_slice(bytes)
+        {
+            let old = fs::read_to_string(&path).unwrap_or_default();
+            merged = frontmatter::write(&old, &object).into_bytes();
+            bytes = &merged;
+        }
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed("create", folder))?;
         }

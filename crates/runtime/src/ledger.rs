@@ -58,6 +58,9 @@ pub struct Ledger {
     /// What the run has used up.
     #[serde(default)]
     pub tally: Tally,
+    /// The document was removed by a rule: the run is over.
+    #[serde(default)]
+    pub removed: bool,
     /// The version of the document in which the run was found finished: such a run is passed over
     /// without being read.
     #[serde(default)]
@@ -132,6 +135,22 @@ impl Insisting {
 }
 
 impl Ledger {
+    /// The ledger of the next run with the same document: only the journal goes on.
+    #[must_use]
+    pub fn begin_again(&self, session: Option<&str>) -> Ledger {
+        let now = Timestamp::now();
+        Ledger {
+            schema: self.schema,
+            run: self.run.clone(),
+            seq: self.seq,
+            head: self.head.clone(),
+            started_at: Some(now),
+            owner: session.map(|session| Owner { session: session.to_string(), seen: now }),
+            other: self.other.clone(),
+            ..Ledger::default()
+        }
+    }
+
     /// The outcome that was last recorded.
     pub fn outcome(&self) -> Option<Outcome> {
         self.last.as_ref().and_then(|last| last.answer.outcome())

@@ -5,7 +5,7 @@
 //! stdin: however that process dies, nothing is left behind.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -20,6 +20,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// The command of this program that supervises.
 pub const SUPERVISE: &str = "supervise";
+
+/// How long a command may take that a rule runs.
+const SHORT: Duration = Duration::from_secs(60);
+
+/// How much of its output is kept.
+const MOST_TAIL: u64 = 4_000;
 
 /// How long a group may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -71,6 +77,39 @@ pub fn run(command: &[String], folder: &Path, timeout: Duration, log: &File) -> 
     supervisor.wait()?;
     drop(held);
     serde_json::from_str(&report).map_err(io::Error::other)
+}
+
+/// Runs a short command; whether it ended well, and the end of what it printed.
+///
+/// # Errors
+/// As for [`run`].
+pub fn output(command: &[String], folder: &Path) -> io::Result<(bool, String)> {
+    let mut log = tempfile::tempfile()?;
+    let end = run(command, folder, SHORT, &log)?;
+    let text = tail(&mut log, MOST_TAIL)?;
+    Ok(match end {
+        End::Exited(0) => (true, text),
+        End::Exited(_) => (false, text),
+        other => (false, format!("{text} ({other:?})")),
+    })
+}
+
+/// The end of a log, from a whole line on.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn tail(log: &mut File, most: u64) -> io::Result<String> {
+    let length = log.metadata()?.len();
+    let start = length.saturating_sub(most);
+    log.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    log.take(most).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let whole = match text.split_once('\n') {
+        Some((_, rest)) if start > 0 => rest,
+        _ => &text,
+    };
+    Ok(whole.trim_end().to_string())
 }
 
 /// The supervisor's own main: `supervise MILLISECONDS PROGRAM ARGUMENT…`, its stderr is the log.

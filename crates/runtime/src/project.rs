@@ -6,7 +6,7 @@ use phasegate_engine::glob;
 
 use crate::catalog::{self, Entry, LoadError};
 use crate::config::Config;
-use crate::file_store::FileStore;
+use crate::file_store::{FileStore, Place};
 
 /// A project with its configuration and its workflows.
 #[derive(Debug)]
@@ -34,9 +34,12 @@ impl Project {
     pub fn find(from: &Path) -> Result<Option<Project>, ConfigError> {
         let general = catalog::general();
         let config = Config::of_user().unwrap_or_default();
-        let places = general.iter().filter_map(|entry| entry.document(&config));
+        let places = general.iter().flat_map(|entry| {
+            let fallback = entry.fallback().map(str::to_string);
+            entry.document(&config).into_iter().chain(fallback)
+        });
         let marks: Vec<String> = places
-            .map(|place| glob::fixed_prefix(&place).to_string())
+            .map(|place| glob::fixed_prefix(Place::of(&place).path()).to_string())
             // A pattern that starts with a `*` marks no folder.
             .filter(|mark| !mark.is_empty() && !mark.starts_with(".phasegate"))
             .chain([".phasegate".to_string()])

@@ -24,6 +24,11 @@ impl RunId {
         Some(RunId { workflow: workflow.into(), name: name.into() })
     }
 
+    /// The run of a workflow's other place.
+    pub fn of_fallback(workflow: &str) -> RunId {
+        RunId { workflow: workflow.into(), name: "fallback".into() }
+    }
+
     /// Where the run's state document is, for a workflow whose documents match `pattern`.
     pub fn place(&self, pattern: &str) -> String {
         pattern.replacen('*', &self.name, 1)

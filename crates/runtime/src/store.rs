@@ -64,6 +64,9 @@ pub trait Store {
     /// The version of a value without the value.
     fn version(&self, key: &Key) -> Result<Option<Version>, StoreError>;
 
+    /// Removes a value, if it is still what `expected` says.
+    fn remove(&self, key: &Key, expected: &Version) -> Result<(), StoreError>;
+
     /// Stores a value, whole or not at all, if it is still what `expected` says (`None`: absent).
     fn put(&self, key: &Key, expected: Option<&Version>, bytes: &[u8]) -> Result<(), StoreError>;
 

@@ -46,10 +46,19 @@ struct Block {
 /// What the agent said since the user last spoke, oldest first. Lines that cannot be read are
 /// skipped; a file that is not there says nothing.
 pub fn current_turn(path: &Path) -> Vec<String> {
+    texts_since(path, false)
+}
+
+/// What the agent said since the user or a hook last spoke to it, oldest first.
+pub fn since_spoken_to(path: &Path) -> Vec<String> {
+    texts_since(path, true)
+}
+
+fn texts_since(path: &Path, hooks_count: bool) -> Vec<String> {
     let mut size = FIRST;
     loop {
         let Some((tail, from_start)) = tail(path, size) else { return Vec::new() };
-        let (turn, complete) = turn_in(&tail);
+        let (turn, complete) = turn_in(&tail, hooks_count);
         if complete || from_start || size >= MOST {
             return turn;
         }
@@ -96,8 +105,8 @@ fn tail(path: &Path, size: u64) -> Option<(Vec<u8>, bool)> {
     Some((bytes, start == 0))
 }
 
-/// The texts of the turn, and whether its beginning was seen.
-fn turn_in(tail: &[u8]) -> (Vec<String>, bool) {
+/// The texts since somebody spoke, and whether that was seen.
+fn turn_in(tail: &[u8], hooks_count: bool) -> (Vec<String>, bool) {
     let mut texts = Vec::new();
     for line in tail.rsplit(|byte| *byte == b'\n') {
         let Ok(line) = serde_json::from_slice::<Line>(line) else { continue };
@@ -117,7 +126,7 @@ fn turn_in(tail: &[u8]) -> (Vec<String>, bool) {
                 }
                 Content::Nothing => {}
             },
-            Some("user") if !line.is_meta && is_speech(&message.content) => {
+            Some("user") if (hooks_count || !line.is_meta) && is_speech(&message.content) => {
                 texts.reverse();
                 return (texts, true);
             }

@@ -11,6 +11,9 @@ use phasegate_engine::evidence::{Evidence, NoEvidence, contained};
 use phasegate_engine::glob;
 
 use crate::checks::Checks;
+use crate::file_store::Place;
+use crate::git;
+use crate::topics;
 use crate::transcript;
 
 /// A file larger than this is no evidence.
@@ -49,6 +52,15 @@ impl World {
     /// The world of the project at `root`.
     pub fn new(root: &Path, told: Told) -> World {
         World { root: root.to_path_buf(), told, turn: OnceLock::new(), checks: None }
+    }
+
+    /// The transcript lags behind the payload: the last message may not be in it yet.
+    fn with_last_message(&self, texts: &mut Vec<String>) {
+        if let Some(message) = &self.told.last_message
+            && texts.last() != Some(message)
+        {
+            texts.push(message.clone());
+        }
     }
 
     /// The same world, with what came of a workflow's checks.
@@ -194,6 +206,11 @@ impl<'r> Walk<'r> {
 
 impl Evidence for World {
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, NoEvidence> {
+        if let Place::Topic(folder, topic) = Place::of(path) {
+            let latest = topics::latest(&inside(&self.root, folder)?, topic);
+            let latest = latest.map_err(|error| NoEvidence::Unreadable(format!("{path}: {error}")));
+            return Ok(latest?.map(|message| message.body.into_bytes()));
+        }
         let full = inside(&self.root, path)?;
         match fs::metadata(&full) {
             Ok(meta) if meta.is_dir() => Ok(None),
@@ -243,6 +260,23 @@ impl Evidence for World {
         }
     }
 
+    fn said(&self) -> Vec<String> {
+        let mut said = match &self.told.transcript {
+            Some(path) => transcript::since_spoken_to(path),
+            None => Vec::new(),
+        };
+        self.with_last_message(&mut said);
+        said
+    }
+
+    fn changed_files(&self, folder: &str) -> Result<Vec<String>, NoEvidence> {
+        Ok(git::changed_files(&inside(&self.root, folder)?))
+    }
+
+    fn new_id(&self) -> String {
+        topics::new_id().unwrap_or_default()
+    }
+
     fn check(&self, name: &str) -> Option<(CheckResult, String)> {
         self.checks.as_ref()?.result(name)
     }
@@ -253,12 +287,7 @@ impl Evidence for World {
                 Some(path) => transcript::current_turn(path),
                 None => Vec::new(),
             };
-            // The transcript lags behind the payload: the last message may not be in it yet.
-            if let Some(message) = &self.told.last_message
-                && turn.last() != Some(message)
-            {
-                turn.push(message.clone());
-            }
+            self.with_last_message(&mut turn);
             turn
         });
         turn.clone()

@@ -95,9 +95,14 @@ impl Reader<'_> {
             .into_iter()
             .filter_map(|(name, value)| Some((name, self.read(value)?)))
             .collect();
+        let commands = self
+            .entries(&mut root, "command")
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, self.read(value)?)))
+            .collect();
         let outer = self.machine(&mut root);
         let head = self.rest(root)?;
-        Some(Definition { head, constants, records, outer, inner, actions, checks })
+        Some(Definition { head, constants, records, outer, inner, actions, checks, commands })
     }
 
     fn machine(&mut self, table: &mut Table) -> MachineText {
@@ -210,7 +215,9 @@ fn meant(message: &str) -> Option<&str> {
     let names: Vec<&str> = rest.split('`').step_by(2).collect();
     let (unknown, known) = names.split_first()?;
     // Tables are taken out before serde sees the rest, so it does not know their names.
-    let tables = ["action", "any", "check", "const", "let", "machine", "phase", "record", "state"];
+    let tables = [
+        "action", "any", "check", "command", "const", "let", "machine", "phase", "record", "state",
+    ];
     let tables = tables.into_iter().filter(|_| known.contains(&"name") || known.contains(&"each"));
     closest(unknown, known.iter().copied().chain(tables))
 }

@@ -84,7 +84,8 @@ impl TemplateObject for List {
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        self.mapped_rev_enumerator(|list| Box::new(list.0.iter().map(Json::to_value)))
+        // Not the reversible one: in this version of minijinja it is not reversed by `last`.
+        self.mapped_enumerator(|list| Box::new(list.0.iter().map(Json::to_value)))
     }
 
     fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
@@ -97,8 +98,9 @@ impl TemplateObject for Object {
         ObjectRepr::Map
     }
 
+    /// What `in` and `object[name]` ask: only a member that is there.
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        self.get_value_by_str(key.as_str()?)
+        self.get(key.as_str()?).map(Json::to_value)
     }
 
     /// An absent member is an error, not an empty value, unless the workflow declared the member
@@ -119,7 +121,7 @@ impl TemplateObject for Object {
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        self.mapped_rev_enumerator(|object| {
+        self.mapped_enumerator(|object| {
             Box::new(object.members.iter().map(|(key, _)| Value::from(key.clone())))
         })
     }

@@ -83,7 +83,9 @@ fn paths(workflow: &Workflow, source: &Arc<Source>, found: &mut Diagnostics) {
         if let Some(binding) = &machine.binding {
             check(binding.of, &binding.path, span.clone());
         }
-        check(id, std::slice::from_ref(&machine.field), span.clone());
+        if machine.derive.is_none() {
+            check(id, std::slice::from_ref(&machine.field), span.clone());
+        }
         if let (true, Some(updated)) = (id == OUTER, &workflow.updated) {
             check(id, std::slice::from_ref(updated), span);
         }

@@ -12,7 +12,7 @@ use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{Action, Does, Param, Workflow};
 use phasegate_runtime::catalog::Entry;
 use phasegate_runtime::config::Config;
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::{Answered, Gate};
 use phasegate_runtime::project::Project;
 
 use super::{Failed, Outcome, chosen_among, event};
@@ -91,8 +91,11 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     let event = Event { params: given(action, matches)?, ..event(&action.name) };
     let as_json = matches.get_flag("json");
     if let Does::Create { name, document } = &action.does {
-        let run = gate.create(&workflow, Some((*name, *document)), &event)?;
-        return started(&workflow, &run, as_json);
+        let (run, answered) = gate.start(&workflow, (*name, *document), &event)?;
+        return match answered {
+            Some(answered) if answered.answer.text().is_some() => Ok(say(&answered, as_json)),
+            _ => started(&workflow, &run, as_json),
+        };
     }
     let full = |chosen: &String| {
         if chosen.contains('/') { chosen.clone() } else { format!("{name}/{chosen}") }
@@ -120,17 +123,21 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
         }
         _ => {
             let answered = gate.act(&run, &event)?;
-            if as_json {
-                print::json(&answered.answer);
-            } else {
-                let text =
-                    answered.answer.text().map(|text| format!(": {text}")).unwrap_or_default();
-                print::line(&format!("{}: {}{text}", answered.run, answered.answer));
-            }
-            let refused = matches!(answered.answer, Answer::Deny { .. });
-            Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+            Ok(say(&answered, as_json))
         }
     }
+}
+
+/// Prints the answer to an action.
+fn say(answered: &Answered, as_json: bool) -> ExitCode {
+    if as_json {
+        print::json(&answered.answer);
+    } else {
+        let text = answered.answer.text().map(|text| format!(": {text}")).unwrap_or_default();
+        print::line(&format!("{}: {}{text}", answered.run, answered.answer));
+    }
+    let refused = matches!(answered.answer, Answer::Deny { .. });
+    if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn start(gate: &Gate, workflow: &Workflow, matches: &ArgMatches) -> Outcome {

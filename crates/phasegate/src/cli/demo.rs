@@ -44,6 +44,9 @@ const FOLDER: &str = "demo/";
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Script {
+    /// It is played where no workflow is named.
+    #[serde(default)]
+    main: bool,
     /// The arguments of the workflow's command that starts the run.
     start: Vec<String>,
     turn: Vec<Turn>,
@@ -83,9 +86,11 @@ pub fn run(here: &Project, options: &Options) -> Outcome {
             here.workflow(name).ok_or_else(|| format!("there is no workflow {name:?}"))?
         }
         None => {
-            let has_demo =
-                |entry: &&Entry| entry.bundle().is_ok_and(|bundle| script(&bundle).is_ok());
-            here.workflows.iter().find(has_demo).ok_or("no workflow here has a demo")?
+            let demo = |entry: &Entry| entry.bundle().ok().and_then(|it| script(&it).ok());
+            let all = here.workflows.iter().filter_map(|entry| Some((entry, demo(entry)?)));
+            let all: Vec<(&Entry, Script)> = all.collect();
+            let main = all.iter().find(|(_, script)| script.main).or(all.first());
+            main.map(|(entry, _)| *entry).ok_or("no workflow here has a demo")?
         }
     };
     let name = &entry.name;
@@ -282,7 +287,8 @@ fn child<S: AsRef<std::ffi::OsStr>>(
         stdin.write_all(input.unwrap_or_default().as_bytes())?;
     }
     let output = child.wait_with_output()?;
-    if !output.status.success() {
+    // Two is the exit code of a block, for workflows that want one.
+    if !matches!(output.status.code(), Some(0 | 2)) {
         return Err(Failed(format!("a child process ended with {}", output.status)));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome};
-use phasegate_engine::decide::{RunFacts, phase_name, render};
+use phasegate_engine::decide::{RunFacts, decide, phase_name, render};
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Actor, Event};
+use phasegate_engine::step::{Actor, Event, Step};
 use phasegate_engine::workflow::{TextId, Workflow};
 
 use super::commit::{blank_line, written};
@@ -22,13 +22,56 @@ use crate::world::{Told, World};
 impl Gate<'_> {
     /// Puts an action to a run.
     pub fn act(&self, found: &Found, event: &Event) -> Result<Answered, GateError> {
+        self.act_on(found, event, &Told::default(), false)
+    }
+
+    /// Starts a run: a new one, or, where a workflow has one document for all its runs and a rule
+    /// hears the event, by putting the event to it.
+    pub fn start(
+        &self,
+        workflow: &Workflow,
+        texts: (Option<TextId>, TextId),
+        event: &Event,
+    ) -> Result<(RunId, Option<Answered>), GateError> {
+        if !workflow.document.contains('*') && workflow.hears(&event.name) {
+            let place = workflow.document.as_str();
+            let (runs, _) = self.runs();
+            let own = |run: &&Found| run.id.workflow == workflow.name && run.place == place;
+            let exists = self.store.version(&Key::Document(place.to_string()))?.is_some();
+            if let Some(run) = runs.iter().find(own).filter(|_| exists) {
+                let answered = self.act_on(run, event, &Told::default(), true)?;
+                return Ok((run.id.clone(), Some(answered)));
+            }
+        }
+        Ok((self.create(workflow, Some(texts), event)?, None))
+    }
+
+    /// Puts an event to a run. One that `starts` begins a new run where the last one is over.
+    pub(super) fn act_on(
+        &self,
+        found: &Found,
+        event: &Event,
+        told: &Told,
+        starts: bool,
+    ) -> Result<Answered, GateError> {
         let answered = self.with_checks(found, |checking| {
             self.with_retries(found, |mut open| {
-                if open.ledger.cancelled.is_some() {
+                let outer = open.workflow.outer();
+                let phase = outer.phase(&phase_name(&open.workflow, &open.document));
+                let over = phase.is_some_and(|phase| outer.get(phase).ends.is_some());
+                let mut before = None;
+                if starts && (over || open.ledger.cancelled.is_some()) {
+                    let new = open.ledger.begin_again(event.session.as_deref());
+                    before = Some(std::mem::replace(&mut open.ledger, new));
+                    open.workflow = self.workflow(&found.id.workflow)?;
+                } else if open.ledger.cancelled.is_some() {
                     return Err(GateError::Other(format!("run {} is cancelled", found.id)));
                 }
-                let mut step = self.decide(&mut open, event, &Told::default());
+                let mut step = self.decide(&mut open, event, told);
                 self.missing(&open, checking, &mut step)?;
+                if let (Some(before), Answer::Deny { .. }) = (before, &step.answer) {
+                    open.ledger = before;
+                }
                 let new = written(&open, &step);
                 self.commit(open, event, step, new).map(Some)
             })
@@ -81,6 +124,7 @@ impl Gate<'_> {
                 )])
             }
         };
+        let (document, step) = self.begin(workflow, document, event, &run)?;
         let mut checked = document.clone();
         workflow.records.declare(&workflow.state, &mut checked, "state").map_err(|found| {
             let found: Vec<String> = found.iter().map(ToString::to_string).collect();
@@ -92,6 +136,13 @@ impl Gate<'_> {
         let now = Timestamp::now();
         let phase = phase_name(workflow, &document);
         let answer = Answer::Allow { outcome: None, until: None, message: None };
+        let (trace, evidence) = match step {
+            Some(step) => {
+                self.carry_out(&step.effects)?;
+                (step.trace, step.readings)
+            }
+            None => Default::default(),
+        };
         let mut ledger = Ledger {
             schema: 1,
             run: id.to_string(),
@@ -110,6 +161,8 @@ impl Gate<'_> {
                 answer,
                 to: phase,
                 after: digest(&bytes),
+                trace,
+                evidence,
                 ..blank_line(now)
             },
         )?;
@@ -117,6 +170,25 @@ impl Gate<'_> {
         let before = self.store.version(&Key::Ledger(id.clone()))?;
         self.put_ledger(&id, before.as_ref(), &ledger)?;
         Ok(id)
+    }
+
+    /// A new document after the event that made it, where a rule hears that.
+    fn begin(
+        &self,
+        workflow: &Workflow,
+        document: Json,
+        event: &Event,
+        run: &RunFacts,
+    ) -> Result<(Json, Option<Step>), GateError> {
+        if !workflow.hears(&event.name) {
+            return Ok((document, None));
+        }
+        let world = Arc::new(World::new(&self.project.root, Told::default()));
+        let step = decide(workflow, document, event, run, world);
+        match &step.answer {
+            Answer::Deny { reason } => Err(GateError::Other(reason.clone())),
+            _ => Ok((step.document.clone(), Some(step))),
+        }
     }
 
     fn free_name(&self, workflow: &Workflow, wanted: &str) -> Result<(RunId, String), GateError> {
@@ -154,9 +226,20 @@ impl Gate<'_> {
         text: TextId,
         event: &Event,
     ) -> Result<String, GateError> {
+        self.show_told(workflow, found, text, event, &Told::default())
+    }
+
+    pub(super) fn show_told(
+        &self,
+        workflow: &Workflow,
+        found: &Found,
+        text: TextId,
+        event: &Event,
+        told: &Told,
+    ) -> Result<String, GateError> {
         let document = self.document(found)?;
         let run = RunFacts { name: found.id.name.clone(), document: found.place.clone() };
-        let world = Arc::new(World::new(&self.project.root, Told::default()));
+        let world = Arc::new(World::new(&self.project.root, told.clone()));
         render(workflow, text, Some(document), event, &run, world)
             .map_err(|fault| GateError::Other(fault.message))
     }

@@ -9,7 +9,7 @@ use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::{RunFacts, decide};
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Actor, Event, Step, Trace};
+use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
 use super::pin::protected;
@@ -19,6 +19,7 @@ use crate::checks::Checks;
 use crate::fault_point;
 use crate::journal::{self, Line};
 use crate::ledger::{Cancelled, Insisting, Last, Ledger, remembered};
+use crate::process;
 use crate::run::RunId;
 use crate::store::{Key, StoreError, Stored, Version};
 use crate::world::{Told, World};
@@ -157,6 +158,7 @@ impl Gate<'_> {
             return Err(StoreError::Conflict(found.place.clone()).into());
         }
         fault_point::reach("before-journal");
+        let removed = self.carry_out(&step.effects)?;
         if event.is_question() {
             ledger.insisting = insisting(&ledger, &step, &before, &after, now);
         }
@@ -166,6 +168,7 @@ impl Gate<'_> {
         ledger.document.clone_from(&found.place);
         ledger.protected = protected(&workflow, &step.document);
         ledger.finished = None;
+        ledger.removed = false;
         let outer = workflow.outer();
         let ended = outer.phase(&step.to).is_some_and(|phase| outer.get(phase).ends.is_some());
         let line = Line {
@@ -183,7 +186,10 @@ impl Gate<'_> {
         };
         let mut ledger = self.write_line(&found.id, ledger, line)?;
         fault_point::reach("after-journal");
-        if let Some(bytes) = new {
+        if removed {
+            self.store.remove(&key, &stored.version)?;
+            ledger.removed = true;
+        } else if let Some(bytes) = new {
             self.store.put(&key, Some(&stored.version), &bytes)?;
         }
         if ended {
@@ -196,6 +202,32 @@ impl Gate<'_> {
         let answer = way_out(step.answer, &found.id, workflow.way_out);
         let (run, document) = (found.id.clone(), step.document);
         Ok(Answered { run, answer, document, block_exit, notes })
+    }
+
+    /// Does what a step wants done before it counts; whether the document is to be removed.
+    pub(super) fn carry_out(&self, effects: &[Effect]) -> Result<bool, GateError> {
+        let mut removed = false;
+        for effect in effects {
+            match effect {
+                // Where a rule has nowhere to write, it does not.
+                Effect::Write { place, .. } if place.trim().is_empty() => {}
+                Effect::Write { place, text } => {
+                    let key = Key::Document(place.clone());
+                    let before = self.store.version(&key)?;
+                    self.store.put(&key, before.as_ref(), format!("{text}\n").as_bytes())?;
+                }
+                Effect::Run(command) => {
+                    let shown = command.join(" ");
+                    let (ok, output) = process::output(command, &self.project.root)
+                        .map_err(|error| GateError::Other(format!("{shown}: {error}")))?;
+                    if !ok {
+                        return Err(GateError::Other(format!("{shown}: {}", output.trim_end())));
+                    }
+                }
+                Effect::Remove => removed = true,
+            }
+        }
+        Ok(removed)
     }
 
     /// Appends a journal line that continues the chain, and counts it.

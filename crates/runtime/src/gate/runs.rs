@@ -6,6 +6,7 @@ use phasegate_engine::json::Json;
 
 use super::commit::parse;
 use super::{Gate, GateError};
+use crate::catalog::Entry;
 use crate::ledger::Ledger;
 use crate::run::RunId;
 use crate::store::{Key, Store, Version};
@@ -26,6 +27,11 @@ impl Found {
     pub(super) fn is_open(&self, store: &dyn Store) -> bool {
         if self.ledger.cancelled.is_some() {
             return false;
+        }
+        if self.ledger.removed {
+            // Unless somebody has put a document there again.
+            let now = store.version(&Key::Document(self.place.clone()));
+            return matches!(now, Ok(Some(_)));
         }
         match &self.ledger.finished {
             None => true,
@@ -60,6 +66,9 @@ impl Gate<'_> {
                 faults.extend(self.abandoned(known.iter().filter(|id| id.workflow == entry.name)));
                 continue;
             }
+            if entry.is_disabled() {
+                continue;
+            }
             if let Err(error) = &entry.head {
                 faults.push(format!("workflow {}: {error}", entry.name));
             }
@@ -68,10 +77,16 @@ impl Gate<'_> {
                 faults.push(format!("workflow {}: {error}", entry.name));
                 Vec::new()
             });
-            let ids =
-                places.iter().filter_map(|place| RunId::of_document(&entry.name, &pattern, place));
-            for id in ids {
-                let (place, (ledger, version)) = (id.place(&pattern), self.peek(&id));
+            let ids = places.into_iter().filter_map(|place| {
+                Some((RunId::of_document(&entry.name, &pattern, &place)?, place))
+            });
+            let other = entry.fallback().filter(|place| {
+                let version = self.store.version(&Key::Document((*place).to_string()));
+                matches!(version, Ok(Some(_)))
+            });
+            let other = other.map(|place| (RunId::of_fallback(&entry.name), place.to_string()));
+            for (id, place) in ids.chain(other) {
+                let (ledger, version) = self.peek(&id);
                 if let Some(other) = found.iter().find(|other| other.place == place) {
                     faults.push(format!("{place} is a document of both {} and {id}", other.id));
                 }
@@ -82,11 +97,14 @@ impl Gate<'_> {
         // without a word.
         for id in &known {
             let config = &self.project.config;
-            if found.iter().any(|run| run.id == *id) || !config.enabled(&id.workflow) {
+            let entry = self.project.workflow(&id.workflow);
+            let passed_over =
+                !config.enabled(&id.workflow) || entry.is_some_and(Entry::is_disabled);
+            if passed_over || found.iter().any(|run| run.id == *id) {
                 continue;
             }
             let (ledger, version) = self.peek(id);
-            let pattern = self.project.workflow(&id.workflow).and_then(|it| it.document(config));
+            let pattern = entry.and_then(|entry| entry.document(config));
             let place = match pattern {
                 _ if !ledger.document.is_empty() => ledger.document.clone(),
                 Some(pattern) => id.place(&pattern),
@@ -167,13 +185,10 @@ impl Gate<'_> {
         };
         let document = match self.document(found) {
             Ok(document) => document,
-            Err(_) if found.ledger.cancelled.is_some() => {
-                return Report {
-                    phase: "?".into(),
-                    about: None,
-                    condition: "cancelled",
-                    problem: None,
-                };
+            Err(_) if found.ledger.cancelled.is_some() || found.ledger.removed => {
+                let ended = if found.ledger.removed { "ended" } else { "cancelled" };
+                let (phase, about) = ("?".into(), None);
+                return Report { phase, about, condition: ended, problem: None };
             }
             Err(error) => return broken(error.to_string()),
         };

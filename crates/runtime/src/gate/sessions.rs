@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::Answer;
-use phasegate_engine::json::Json;
-use phasegate_engine::step::{Actor, Event};
+use phasegate_engine::step::Event;
 
 use super::{Found, Gate, GateError};
 use crate::ledger::{Ledger, Owner};
 use crate::store::Key;
+use crate::world::Told;
 
 /// How long an owner may be silent before another session may take its run.
 const LEASE: SignedDuration = SignedDuration::from_mins(30);
@@ -97,7 +97,13 @@ impl Gate<'_> {
     }
 
     /// Takes note of a session. What comes back is what its agent should know, and what failed.
-    pub fn sign(&self, session: &str, sign: Sign) -> (Vec<String>, Vec<String>) {
+    pub fn sign(
+        &self,
+        session: &str,
+        sign: Sign,
+        heard: &Event,
+        told: &Told,
+    ) -> (Vec<String>, Vec<String>) {
         let (runs, mut faults) = self.runs_of(Some(session));
         let mut notes = Vec::new();
         let mut taken = false;
@@ -106,8 +112,10 @@ impl Gate<'_> {
                 continue;
             }
             let noted = match (standing, sign) {
-                (Standing::Own, Sign::Ended) => self.leave(run, session),
-                (Standing::Own, _) => self.renew(run, session),
+                (Standing::Own, Sign::Ended) => self.give(run, heard, None),
+                (Standing::Own, _) => {
+                    self.renew(run, session).and_then(|()| self.hear(run, heard, told))
+                }
                 _ => Ok(()),
             };
             if let Err(error) = noted {
@@ -116,21 +124,19 @@ impl Gate<'_> {
             // Of the free runs, the session would take the first, and that only if it has none.
             let concerned = *standing == Standing::Own || !taken;
             if sign == Sign::Started && concerned {
-                notes.push(self.position(run, *standing));
+                notes.push(self.position(run, *standing, heard, told));
             }
             taken = true;
         }
         (notes, faults)
     }
 
-    fn leave(&self, run: &Found, session: &str) -> Result<(), GateError> {
-        let event = Event {
-            name: "session-end".into(),
-            actor: Actor::Engine,
-            session: Some(session.to_string()),
-            params: Json::object(),
-        };
-        self.give(run, &event, None)
+    /// Puts what a client tells to the rules, if they are about it.
+    fn hear(&self, run: &Found, heard: &Event, told: &Told) -> Result<(), GateError> {
+        if self.workflow_of(run)?.hears(&heard.name) {
+            self.act_on(run, heard, told, false)?;
+        }
+        Ok(())
     }
 
     /// A sign of life changes the ledger alone: it decides nothing, so the journal has no line.
@@ -147,7 +153,7 @@ impl Gate<'_> {
     }
 
     /// Where a run stands, told to an agent that may have forgotten it.
-    fn position(&self, run: &Found, standing: Standing) -> String {
+    fn position(&self, run: &Found, standing: Standing, heard: &Event, told: &Told) -> String {
         let report = self.report(run);
         let mut note = match standing {
             Standing::Own => format!("This session works on run {}", run.id),
@@ -158,6 +164,17 @@ impl Gate<'_> {
             let _ = write!(note, ": {}", about.trim_end_matches('.'));
         }
         let _ = write!(note, ". Its state document is {}.", run.place);
+        let own = self.workflow_of(run).ok().and_then(|workflow| {
+            let text = workflow.note?;
+            Some(self.show_told(&workflow, run, text, heard, told))
+        });
+        if let Some(own) = own {
+            let _ = match own {
+                Ok(own) => write!(note, "\n\n{}", own.trim()),
+                Err(error) => write!(note, " (Its own note failed: {error})"),
+            };
+            return note;
+        }
         if let Some(Answer::Block { reason }) = run.ledger.last.as_ref().map(|last| &last.answer) {
             let answer = Answer::Block { reason: reason.clone() }.shortened(MOST_REASON);
             let _ = write!(note, " What it last asked for:\n\n{}", answer.text().unwrap_or(""));

@@ -152,7 +152,8 @@ impl Gate<'_> {
             fresh: stop.after_block == Some(false),
             moved_on: insisting.is_none_or(|last| last.moved_on(&open.before, &step.readings)),
             used_tools: stop.told.used_tools(),
-            client_cap: stop.client_cap,
+            // Clients that have a cap say whether a stop follows a block.
+            client_cap: stop.client_cap.filter(|_| stop.after_block.is_some()),
             reason,
             patience: u64::from(workflow.patience),
             state,
