@@ -129,7 +129,7 @@ fn run(folder: &Path, command: &mut Command) -> Result<String, Box<dyn Error>> {
     child.stdin.take().ok_or("no stdin")?.write_all(payload(folder).as_bytes())?;
     let output = child.wait_with_output()?;
     let stdout = String::from_utf8(output.stdout)?;
-    let blocks = stdout.contains("\"decision\":\"block\"");
+    let blocks = stdout.contains("\"decision\": \"block\"");
     if blocks != folder.join(".phasegate/triage/bench_triage.json").exists() {
         return Err(format!("the hook answered {stdout}").into());
     }

@@ -43,6 +43,17 @@ fn the_schema_in_the_repository_is_the_generated_one() {
 }
 
 #[test]
+fn what_is_embedded_of_a_head_is_what_the_head_says() {
+    use phasegate_engine::definition::Head;
+    use phasegate_runtime::catalog::{Summary, general};
+    for entry in general() {
+        let bundle = entry.bundle().unwrap();
+        let head = Head::read(&bundle.definition.text).unwrap();
+        assert_eq!(entry.head, Ok(Summary::from(head)), "{}", entry.name);
+    }
+}
+
+#[test]
 fn the_documentation_has_every_function_and_filter() {
     use phasegate_engine::functions::{FILTERS, FUNCTIONS};
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/workflows.md");

@@ -45,7 +45,7 @@ fn ship(script: &str) -> Scene {
 fn started(script: &str) -> Scene {
     let scene = ship(script);
     let trusted = scene.by_hand(&["trust", "ship"]);
-    assert!(trusted.stdout.contains("check tests: sh test.sh"), "{trusted:?}");
+    assert!(trusted.stdout.contains(r#"check tests: ["sh", "test.sh"]"#), "{trusted:?}");
     assert!(trusted.stdout.contains("It is trusted as it is now"), "{trusted:?}");
     scene.ok(&["ship", "start"]);
     scene
@@ -61,43 +61,91 @@ fn a_failing_test_blocks_with_its_output_and_a_fixed_one_lets_go() {
     let said = scene.stop();
     said.blocks("The tests fail:\nassertion failed\nFix them");
     assert_eq!(runs(&scene), 1);
-    // Nothing has changed: the result still counts, and is not worked out again.
+    // A failure is looked at again: what was missing may not be a part of the tree.
     scene.stop_again().allows_saying("is stuck");
-    assert_eq!(runs(&scene), 1);
+    assert_eq!(runs(&scene), 2);
     scene.file("fixed", "");
     scene.stop().allows();
-    assert_eq!(runs(&scene), 2);
+    assert_eq!(runs(&scene), 3);
     assert!(scene.ok(&["status"]).contains("done in phase done"));
     let line = scene.journal("ship/ship").pop().unwrap();
     assert!(line["evidence"].to_string().contains("check tests"), "{line}");
 }
 
+/// A gate that wants more than its tests, so that a result is asked for again.
+const NOTES_TOO: &str = r#"{ on = "stop", when = "not exists('NOTES.md')", block = "Write NOTES.md." },
+  { on = "stop", goto = "done","#;
+
+fn started_with_notes(script: &str) -> Scene {
+    let scene = ship(script);
+    let gate = SHIP.replace(r#"{ on = "stop", goto = "done","#, NOTES_TOO);
+    scene.file(".phasegate/workflows/ship.toml", gate);
+    scene.file(".phasegate/config.toml", "[limits]\nsame_reason = 0\n");
+    git(&scene, &["add", "-A"]);
+    git(&scene, &["commit", "-qm", "notes"]);
+    assert_eq!(scene.by_hand(&["trust", "ship"]).code, Some(0));
+    scene.ok(&["ship", "start"]);
+    scene
+}
+
 #[test]
-fn a_result_counts_only_for_the_tree_it_was_worked_out_on() {
-    let scene = started("echo x >> ran; echo red; test -e fixed");
-    assert!(scene.ok(&["check", "list"]).contains("has not run on the tree as it is"));
-    let ran = scene.run(&["check", "run", "tests"]);
-    assert!(ran.code == Some(1) && ran.stdout.contains("tests failed with exit code 1"), "{ran:?}");
-    scene.stop().blocks("red");
-    assert_eq!(runs(&scene), 1, "the result of `check run` is used");
+fn a_pass_counts_only_for_the_tree_it_was_worked_out_on() {
+    let scene = started_with_notes("echo x >> ran");
+    assert!(scene.ok(&["check", "list"]).contains("has not run yet"));
+    scene.stop().blocks("Write NOTES.md");
+    scene.stop().blocks("Write NOTES.md");
+    assert_eq!(runs(&scene), 1, "a pass is not worked out again");
     // What git ignores and what we write ourselves is no change.
     scene.file("build.out", "x");
-    scene.stop().blocks("red");
+    scene.stop().blocks("Write NOTES.md");
     assert_eq!(runs(&scene), 1);
     for (count, change) in [(2, "new.txt"), (3, "test.sh")] {
-        let text = "echo x >> ran; echo red; test -e fixed # changed";
-        scene.file(change, text);
-        scene.stop().blocks("red");
+        scene.file(change, "echo x >> ran # changed");
+        scene.stop().blocks("Write NOTES.md");
         assert_eq!(runs(&scene), count, "{change}");
     }
     // A commit of the same content is the same tree.
     git(&scene, &["add", "-A"]);
     git(&scene, &["commit", "-qm", "second"]);
-    scene.stop();
+    scene.stop().blocks("Write NOTES.md");
     assert_eq!(runs(&scene), 3);
     let mut status = Command::new("git");
     let status = status.args(["status", "--porcelain"]).current_dir(scene.root()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&status.stdout), "", "the repository is untouched");
+    // Broken after it passed.
+    scene.file("test.sh", "echo broken; exit 1").file("NOTES.md", "");
+    scene.stop().blocks("broken");
+}
+
+#[test]
+fn nobody_else_can_make_a_check_pass() {
+    let scene = started("echo x >> ran; echo red; exit 1");
+    scene.stop().blocks("red");
+    let kept = scene.read(".phasegate/checks/ship/tests.json");
+    scene.file(".phasegate/checks/ship/tests.json", kept.replace("\"ok\": false", "\"ok\": true"));
+    scene.stop().blocks("red");
+    // Run by an agent with a shell of its own making: shown, and not believed.
+    scene.file("bin/sh", "#!/bin/true\n");
+    let mut command = scene.command();
+    command.args(["check", "run", "tests"]).env("PATH", scene.path("bin"));
+    finish(scene.spawn(command, b""));
+    scene.stop().blocks("red");
+}
+
+#[test]
+fn our_own_folder_may_be_ignored_and_a_document_may_lie_in_the_source() {
+    let scene = ship("echo x >> ran; cat src/*.rs; ! grep -q broken src/*.rs");
+    let gate = SHIP.replace("initial =", "document = \"src/*.state.json\"\ninitial =");
+    let gate = gate.replace(r#"{ on = "stop", goto = "done","#, NOTES_TOO);
+    scene.file(".phasegate/workflows/ship.toml", gate);
+    scene.file(".gitignore", "ran\n.phasegate/\nhome\n").file("src/a.rs", "fine");
+    assert_eq!(scene.by_hand(&["trust", "ship"]).code, Some(0));
+    scene.ok(&["ship", "start"]);
+    scene.stop().blocks("Write NOTES.md");
+    scene.stop().blocks("Write NOTES.md");
+    assert_eq!(runs(&scene), 1);
+    scene.file("src/a.rs", "broken").file("NOTES.md", "");
+    scene.stop().blocks("The tests fail");
 }
 
 #[test]
@@ -190,7 +238,9 @@ fn wait_until(what: impl Fn() -> bool) -> bool {
 #[test]
 fn what_a_check_leaves_behind_is_ended_with_it() {
     // A child in the background that keeps the output open.
-    let scene = started("sleep 4711.1 & echo started; exit 1");
+    let scene = started(
+        "setsid sleep 4711.1 & timeout 900 sleep 4711.1 & sleep 4711.1 & sleep 0.2; echo started; exit 1",
+    );
     let since = Instant::now();
     scene.stop().blocks("started");
     assert!(since.elapsed() < Duration::from_secs(15));
@@ -206,7 +256,8 @@ fn a_hook_that_is_killed_takes_its_check_along_and_the_next_stop_runs_it_again()
         command.args(["hook", "stop"]);
         let mut hook = scene.spawn(command, scene.payload().to_string().as_bytes());
         assert!(wait_until(|| runs_still("sleep 4711.2")));
-        // Whoever stops meanwhile is not made to wait.
+        // Whoever stops meanwhile is not made to wait, and another session is not concerned.
+        scene.stop_of("s2", false).allows();
         scene.stop_of("s1", false).allows_saying("Check tests of run ship/ship is still running");
         assert!(scene.ok(&["check", "list"]).contains("running, started"));
         let kill = Command::new("kill").args([signal, &hook.id().to_string()]).status();
@@ -214,6 +265,9 @@ fn a_hook_that_is_killed_takes_its_check_along_and_the_next_stop_runs_it_again()
         hook.wait().unwrap();
         assert!(wait_until(|| !runs_still("sleep 4711.2")), "{signal}");
     }
+    assert!(scene.ok(&["status"]).contains("check tests was started"));
+    let line = scene.journal("ship/ship").into_iter().find(|line| line["event"]["name"] == "check");
+    assert_eq!(line.unwrap()["event"]["params"]["check"], "tests", "the intent is written down");
     scene.file("fast", "");
     scene.stop().blocks("The tests fail");
     assert_eq!(runs(&scene), 3);
@@ -228,12 +282,16 @@ fn a_check_that_changes_the_tree_is_run_again_and_then_counts() {
     let scene = started("echo x >> ran; date +%N > code.txt; exit 1");
     scene.stop().blocks("The tests fail");
     scene.stop().blocks("The tests fail");
-    assert_eq!(runs(&scene), 2, "it ran twice for the first stop and not for the second");
+    assert_eq!(runs(&scene), 2, "a failure counts at once");
+    let scene = started("echo x >> ran; date +%N > code.txt");
+    scene.stop().allows_saying("The files change while check tests of run ship/ship runs");
+    assert_eq!(runs(&scene), 2, "a pass does not count for a tree that it has not seen");
+    assert!(scene.ok(&["status"]).contains("waiting"));
 }
 
 #[test]
 fn checks_work_without_a_repository_and_without_git() {
-    let script = "echo x >> ran; echo red; test -e fixed";
+    let script = "echo red; test -e fixed";
     let without_git = |scene: &Scene| -> Said {
         let mut command = scene.command();
         command.args(["hook", "stop"]).env("PATH", scene.path("bin"));
@@ -252,9 +310,6 @@ fn checks_work_without_a_repository_and_without_git() {
         scene.ok(&["ship", "start"]);
         let stop = || if with_git { scene.stop() } else { without_git(&scene) };
         stop().blocks("red");
-        let before = runs(&scene);
-        stop().blocks("red");
-        assert_eq!(runs(&scene), before, "cached with git: {with_git}");
         scene.file("fixed", "");
         stop().allows();
     }

@@ -1,5 +1,7 @@
 //! Limits that end what no longer gets anywhere, and nothing else.
 
+use std::process::Command;
+
 use serde_json::json;
 
 use crate::scene::{STATE, Scene};
@@ -135,4 +137,15 @@ fn a_run_that_swings_to_and_fro_ends_as_stuck() {
         assert!(swings < 20, "it swings for ever");
     }
     assert!(swings >= 4, "{swings} swings are not enough to call it stuck");
+}
+
+#[test]
+fn work_on_other_files_is_a_change_too() {
+    let scene = insistent("");
+    Command::new("git").args(["init", "-q"]).current_dir(scene.root()).status().unwrap();
+    for count in 0..6 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        scene.file(&format!("work-{count}.c"), "x");
+        assert_eq!(scene.stop().json["decision"], "block", "{count}");
+    }
 }

@@ -288,6 +288,9 @@ fn a_signal_counts_on_a_line_of_its_own_outside_of_code() {
     }
 }
 
+/// Who, whether it is a hook's, and what.
+type Spoken = (&'static str, bool, &'static str);
+
 /// A line of a transcript.
 fn line(kind: &str, meta: bool, text: &str) -> String {
     let content =
@@ -299,7 +302,7 @@ fn line(kind: &str, meta: bool, text: &str) -> String {
 #[test]
 fn a_signal_counts_only_since_the_agent_was_last_spoken_to() {
     let feedback = "Stop hook feedback: [ITERATION 1/5] Continue";
-    let cases: [(&[(&str, bool, &str)], bool); 5] = [
+    let cases: [(&[Spoken], bool); 5] = [
         // Of this stretch, though another message followed it.
         (&[("user", false, "go"), ("assistant", false, DONE), ("assistant", false, "Bye.")], true),
         // Of an earlier turn.
@@ -360,7 +363,7 @@ fn a_huge_transcript_costs_what_a_small_one_costs() {
         std::fs::File::create(&path).unwrap().set_len(megabytes << 20).unwrap();
         let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
         let filler = line("assistant", false, &"x".repeat(1000));
-        let filler = [filler.as_str(); 2000].join("\n");
+        let filler = vec![filler.as_str(); 2000].join("\n");
         let done = line("assistant", false, DONE);
         std::io::Write::write_all(&mut file, format!("\n{filler}\n{done}\n").as_bytes()).unwrap();
         let before = bytes_read();

@@ -212,3 +212,22 @@ fn a_run_without_a_hook_says_that_nothing_holds_the_agent() {
     scene.stop().blocks("1 of 1");
     assert!(scene.ok(&["status"]).contains("the hook fired just now"));
 }
+
+#[test]
+fn a_block_of_one_run_is_not_taken_for_another_hooks_block_by_the_next() {
+    let scene = Scene::new();
+    for name in ["a", "b"] {
+        let gate = format!(
+            "name = \"{name}\"\nabout = \"x\"\ninitial = \"w\"\n[phase.w]\nrules = [\n  \
+             {{ on = \"stop\", when = \"not exists('{name}.txt')\", block = \"Write {name}.txt.\" }},\n  \
+             {{ on = \"stop\", goto = \"d\", allow = \"done\" }},\n]\n[phase.d]\nfinal = true\n"
+        );
+        scene.file(&format!(".phasegate/workflows/{name}.toml"), gate);
+        assert_eq!(scene.by_agent(&[name, "start"]).code, Some(0));
+    }
+    scene.stop_of("s1", false).blocks("Write a.txt");
+    scene.file("a.txt", "");
+    scene.stop_of("s1", true).blocks("Write b.txt");
+    scene.file("b.txt", "");
+    scene.stop_of("s1", true).allows();
+}

@@ -166,3 +166,90 @@ fn a_step_that_died_half_way_is_not_taken_for_tampering() {
     said.blocks("aggregat");
     assert_eq!(said.json.get("systemMessage"), None, "{said:?}");
 }
+
+#[test]
+fn the_phase_is_protected_without_being_asked_for() {
+    let scene = with_gate();
+    let path = ".phasegate/notes/notes.json";
+    scene.file(path, scene.read(path).replace("working", "done"));
+    assert!(!scene.ok(&["status"]).contains("done in phase"), "before the next stop, too");
+    scene.stop_again().allows_saying("not by Phasegate");
+    assert!(scene.ok(&["status"]).contains("ended in phase done"));
+}
+
+#[test]
+fn an_action_does_not_swallow_what_the_user_must_know() {
+    let scene = Scene::new();
+    let gate =
+        GATE.replace("[phase.working]", "[action.poke]\nabout = \"Poke.\"\n\n[phase.working]");
+    let gate =
+        gate.replace("rules = [", "rules = [\n  { on = \"poke\", set = { \"state.n\" = 1 } },");
+    scene.file(PLACE, gate);
+    scene.ok(&["notes", "start"]);
+    scene.stop().blocks("Write NOTES.md");
+    let path = ".phasegate/notes/notes.json";
+    scene.file(path, scene.read(path).replace("working", "done"));
+    let ran = scene.by_agent(&["notes", "poke"]);
+    assert!(ran.stderr.contains("not by Phasegate"), "{ran:?}");
+    scene.file(path, scene.read(path).replace("done", "working"));
+    let said = scene.stop();
+    assert!(said.json["systemMessage"].as_str().unwrap().contains("from \"working\" to \"done\""));
+}
+
+#[test]
+fn a_journal_that_was_cut_stays_known_as_cut() {
+    let path = ".phasegate/runs/notes/notes/journal.jsonl";
+    let cut = |text: &str| format!("{}\n", text.lines().next().unwrap());
+    let spoil = |text: &str| format!("{text}garbage\n");
+    for (change, told) in [
+        (&cut as &dyn Fn(&str) -> String, "was changed: it ended with line 2, now with line 1"),
+        (&spoil, "could not be read; it was kept as"),
+    ] {
+        let scene = with_gate();
+        scene.file(path, change(&scene.read(path)));
+        let said = scene.stop();
+        assert!(said.json["systemMessage"].as_str().unwrap().contains(told), "{said:?}");
+        let ran = scene.run(&["log", "--verify"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+    }
+}
+
+#[test]
+fn releasing_or_giving_a_run_away_does_not_open_the_gate() {
+    let scene = with_gate();
+    assert_eq!(scene.by_agent(&["release"]).code, Some(0));
+    scene.file("something", "").stop_again();
+    scene.stop().blocks("Write NOTES.md");
+    let ran = scene.by_agent(&["adopt", "--session", "nobody"]);
+    assert!(ran.stderr.contains("for its own session only"), "{ran:?}");
+    scene.hook_of("session-end", "s1", &serde_json::json!({}));
+    scene.stop().blocks("Write NOTES.md");
+}
+
+#[test]
+fn a_copy_of_a_definition_runs_nothing_that_nobody_has_consented_to() {
+    let scene = Scene::new();
+    let evil = GATE
+        .replace("name = \"notes\"", "name = \"triage\"")
+        .replace("[phase.working]", "[check.evil]\nrun = [\"touch\", \"owned\"]\n\n[phase.working]")
+        .replace("not exists('NOTES.md')", "not check.evil.ok");
+    scene.file(".phasegate/workflows/triage.toml", evil);
+    scene.ok(&["triage", "start"]);
+    std::fs::remove_file(scene.path(".phasegate/workflows/triage.toml")).unwrap();
+    scene.stop().allows_saying("you have not consented");
+    assert!(!scene.exists("owned"));
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_not_written_through() {
+    let scene = Scene::new();
+    let outside = tempfile::tempdir().unwrap();
+    scene.file(PLACE, GATE);
+    scene.file(".phasegate/notes/x.json", r#"{"phase":"working"}"#);
+    std::fs::create_dir_all(scene.path(".phasegate/runs/notes/x")).unwrap();
+    let target = outside.path().join("profile");
+    std::os::unix::fs::symlink(&target, scene.path(".phasegate/runs/notes/x/journal.jsonl"))
+        .unwrap();
+    scene.stop().allows_saying("leads nowhere");
+    assert!(!target.exists());
+}

@@ -1,5 +1,5 @@
-//! Embeds the built-in workflows: every file under `workflows/`, as it lies there, and a mark of
-//! each, by which a run knows that its definition is still the same.
+//! Embeds the built-in workflows: every file under `workflows/`, as it lies there; a mark of each,
+//! by which a run knows that its definition is still the same; and what finding its runs needs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ fn main() -> io::Result<()> {
         let path = file.to_string_lossy();
         writeln!(code, "    ({name:?}, include_str!({path:?})),").map_err(io::Error::other)?;
     }
-    code.push_str("];\n\npub static VERSIONS: &[(&str, &str)] = &[\n");
+    code.push_str("];\n\n");
     let mut of: BTreeMap<String, u64> = BTreeMap::new();
     for file in &files {
         let name = file.strip_prefix(&root).unwrap_or(file).to_string_lossy().into_owned();
@@ -34,14 +34,30 @@ fn main() -> io::Result<()> {
             }
         }
     }
-    let version = env!("CARGO_PKG_VERSION");
+    code.push_str("pub static BUILT_IN: &[BuiltIn] = &[\n");
     for (workflow, hash) in of {
-        writeln!(code, "    ({workflow:?}, \"built-in {version} {hash:016x}\"),")
-            .map_err(io::Error::other)?;
+        let text = fs::read_to_string(root.join(&workflow).join("workflow.toml"))?;
+        let (about, document) = (key(&text, "about"), key(&text, "document"));
+        let (fallback, disable) = (key(&text, "fallback"), key(&text, "disable"));
+        let version = format!("built-in {} {hash:016x}", env!("CARGO_PKG_VERSION"));
+        writeln!(
+            code,
+            "    BuiltIn {{ name: {workflow:?}, version: {version:?}, about: {about:?}, \
+             document: {document:?}, fallback: {fallback:?}, disable: {disable:?} }},"
+        )
+        .map_err(io::Error::other)?;
     }
     code.push_str("];\n");
     let out = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
     fs::write(out.join("builtin_files.rs"), code)
+}
+
+/// A root key of a definition of ours: a string on one line. A test reads them again, as TOML.
+fn key<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    let head = text.split("\n[").next().unwrap_or_default();
+    let value =
+        head.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='));
+    value?.trim().strip_prefix('"')?.strip_suffix('"')
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {

@@ -86,6 +86,22 @@ pub fn resolve(
     }
 }
 
+/// What a definition is known by: its content, or, where it is trusted, whoever vouches for it.
+/// Configured constants belong to it: whoever changes them changes what is decided.
+pub fn identity(bundle: &Bundle, overrides: &Overrides, expressions: Expressions) -> String {
+    let digest = match expressions {
+        Expressions::Checked => digest_of(bundle.pieces()),
+        Expressions::Trusted(by) => by.to_string(),
+    };
+    if overrides.constants.is_empty() {
+        return digest;
+    }
+    let values = overrides.constants.iter();
+    let values: Vec<String> =
+        values.map(|(name, value)| format!("{name}={}", value.to_text(None))).collect();
+    format!("{digest} with {}", digest_of(values.iter().map(String::as_bytes)))
+}
+
 struct Resolver<'a> {
     bundle: &'a Bundle,
     source: &'a Arc<Source>,
@@ -97,22 +113,6 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// A trusted definition is known by whoever vouches for it. Configured constants belong to the
-    /// definition: whoever changes them changes what is decided.
-    fn digest(&self, overrides: &Overrides, expressions: Expressions) -> String {
-        let digest = match expressions {
-            Expressions::Checked => digest_of(self.bundle.pieces()),
-            Expressions::Trusted(by) => by.to_string(),
-        };
-        if overrides.constants.is_empty() {
-            return digest;
-        }
-        let values = overrides.constants.iter();
-        let values: Vec<String> =
-            values.map(|(name, value)| format!("{name}={}", value.to_text(None))).collect();
-        format!("{digest} with {}", digest_of(values.iter().map(String::as_bytes)))
-    }
-
     fn workflow(
         mut self,
         definition: &Definition,
@@ -152,7 +152,7 @@ impl Resolver<'_> {
         Workflow {
             name: head.name.clone(),
             about: head.about.clone(),
-            digest: self.digest(overrides, expressions),
+            digest: identity(self.bundle, overrides, expressions),
             document,
             fallback: head.fallback.clone(),
             note,

@@ -263,6 +263,12 @@ impl Workflow {
         self.actions.iter().find(|action| action.name == name)
     }
 
+    /// Whether it runs commands or writes files.
+    pub fn acts(&self) -> bool {
+        !self.checks.is_empty()
+            || self.rules().any(|(_, rule)| !rule.run.is_empty() || !rule.write.is_empty())
+    }
+
     /// Whether a rule is about the event.
     pub fn hears(&self, event: &str) -> bool {
         self.rules().any(|(_, rule)| rule.on.iter().any(|on| on == event))

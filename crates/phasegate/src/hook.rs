@@ -199,7 +199,7 @@ fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure
     for fault in &faults {
         fault_log::note(Some(&project.root), fault);
     }
-    let system_message = (!faults.is_empty()).then(|| format!("phasegate: {}", faults.join(" ")));
+    let system_message = (!faults.is_empty()).then(|| format!("phasegate: {}", sentences(&faults)));
     let context = format!("Phasegate: {}", notes.join("\n\n"));
     let specific = (!notes.is_empty()).then_some(Specific { event, context });
     Ok((Output { system_message, specific, ..Output::default() }, 0))
@@ -267,6 +267,16 @@ fn read() -> Result<Payload, String> {
     serde_json::from_slice(text).map_err(|error| format!("the payload is not understood: {error}"))
 }
 
+/// Messages as sentences, one after the other.
+fn sentences(messages: &[String]) -> String {
+    let each = messages.iter().map(|message| {
+        let message = message.trim();
+        let ends = message.ends_with(['.', '!', '?', ')', ':']);
+        if ends { message.to_string() } else { format!("{message}.") }
+    });
+    each.collect::<Vec<_>>().join(" ")
+}
+
 fn answer(project: &Project, verdict: &Verdict) -> (Output, u8) {
     let mut faults = verdict.faults.clone();
     let mut messages = verdict.notes.clone();
@@ -291,7 +301,7 @@ fn answer(project: &Project, verdict: &Verdict) -> (Output, u8) {
         messages.push("(The stop was allowed.)".into());
     }
     let system_message =
-        (!messages.is_empty()).then(|| format!("phasegate: {}", messages.join(" ")));
+        (!messages.is_empty()).then(|| format!("phasegate: {}", sentences(&messages)));
     match block {
         Some(Answered { answer: Answer::Block { reason }, block_exit, .. }) => {
             let reason = Some(reason.clone());

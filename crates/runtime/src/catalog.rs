@@ -14,6 +14,16 @@ use phasegate_engine::workflow::Workflow;
 use crate::config::{Config, user_folder};
 
 mod builtin {
+    /// What finding the runs of a built-in workflow needs, without reading its definition.
+    pub struct BuiltIn {
+        pub name: &'static str,
+        pub version: &'static str,
+        pub about: Option<&'static str>,
+        pub document: Option<&'static str>,
+        pub fallback: Option<&'static str>,
+        pub disable: Option<&'static str>,
+    }
+
     include!(concat!(env!("OUT_DIR"), "/builtin_files.rs"));
 }
 
@@ -33,8 +43,24 @@ pub enum Origin {
 pub struct Entry {
     pub name: String,
     pub origin: Origin,
-    /// The head of its definition, or why it cannot be read.
-    pub head: Result<Head, String>,
+    /// What the head of its definition says, or why it cannot be read.
+    pub head: Result<Summary, String>,
+}
+
+/// What is told of a workflow, and what finding its runs needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    pub about: String,
+    pub document: String,
+    pub fallback: Option<String>,
+    pub disable: Option<String>,
+}
+
+impl From<Head> for Summary {
+    fn from(head: Head) -> Summary {
+        let document = head.place();
+        Summary { about: head.about, document, fallback: head.fallback, disable: head.disable }
+    }
 }
 
 impl Entry {
@@ -42,7 +68,7 @@ impl Entry {
     pub fn document(&self, config: &Config) -> Option<String> {
         let head = self.head.as_ref().ok()?;
         let configured = config.overrides(&self.name).document;
-        Some(configured.unwrap_or_else(|| head.place()))
+        Some(configured.unwrap_or_else(|| head.document.clone()))
     }
 
     /// Where they are looked for too.
@@ -90,10 +116,15 @@ pub enum LoadError {
 
 /// The workflows that are known everywhere: the user's and the built-in ones, by name.
 pub fn general() -> Vec<Entry> {
-    let builtin = builtin::FILES.iter().filter_map(|(path, text)| {
-        let name = path.strip_suffix("/workflow.toml")?;
-        let head = Head::read(text).map_err(|error| error.to_string());
-        Some(Entry { name: name.to_string(), origin: Origin::BuiltIn, head })
+    let builtin = builtin::BUILT_IN.iter().map(|it| {
+        let document = it.document.map(str::to_string);
+        let head = Ok(Summary {
+            about: it.about.unwrap_or_default().to_string(),
+            document: document.unwrap_or_else(|| format!(".phasegate/{}/*.json", it.name)),
+            fallback: it.fallback.map(str::to_string),
+            disable: it.disable.map(str::to_string),
+        });
+        Entry { name: it.name.to_string(), origin: Origin::BuiltIn, head }
     });
     let own = user_folder().map(|folder| in_folder(&folder)).unwrap_or_default();
     merged(own, builtin.collect())
@@ -143,7 +174,7 @@ pub fn file_entry(path: &Path) -> Entry {
     let head = fs::read_to_string(path).map_err(|error| error.to_string()).and_then(|text| {
         let head = Head::read(&text).map_err(|error| error.to_string())?;
         if head.name == name {
-            return Ok(head);
+            return Ok(Summary::from(head));
         }
         Err(format!("the workflow is called `{}`, but its file `{name}`", head.name))
     });
@@ -197,8 +228,8 @@ fn split(mut files: BTreeMap<String, Arc<Source>>) -> Bundle {
 
 /// What a built-in workflow is known by.
 fn builtin_version(name: &str) -> &'static str {
-    let found = builtin::VERSIONS.iter().find(|(known, _)| *known == name);
-    found.map_or("built-in", |(_, version)| version)
+    let found = builtin::BUILT_IN.iter().find(|it| it.name == name);
+    found.map_or("built-in", |it| it.version)
 }
 
 /// The files of a built-in workflow, relative to its folder.

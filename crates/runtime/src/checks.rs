@@ -1,11 +1,12 @@
 //! Checks: run by us, and known by the tree they ran on. A result counts while the tree is what it
 //! was; a check that runs holds a lock, so that whoever comes meanwhile sees it.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use phasegate_engine::check::{Check, CheckResult};
@@ -23,29 +24,55 @@ use crate::world::{self, Walk};
 /// How much of a log's end is kept with the result.
 const MOST_TAIL: u64 = 4_000;
 
+/// How long somebody may hold the lock only to look.
+const GLANCE: Duration = Duration::from_millis(200);
+
 /// Where checks keep what they know.
 const FOLDER: &str = ".phasegate/checks";
 
-/// The checks of a workflow in a project.
+/// The checks of a workflow in a project, and what came of them.
 #[derive(Debug)]
 pub struct Checks {
     root: PathBuf,
     workflow: String,
     declared: Vec<Check>,
-    /// What is not a part of the tree: our own files, and the documents that we write.
+    /// Patterns of what is not a part of the tree: our own files, and the documents that we write.
     apart: Vec<String>,
     tree: OnceLock<Option<String>>,
+    /// Those that passed before, by name, as the run's ledger knows.
+    passed: BTreeMap<String, Passed>,
+    /// Those that ran for the event that is being decided.
+    fresh: BTreeMap<String, Ran>,
 }
 
-/// A result and what it is bound to.
-#[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+/// What came of a check that has just run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ran {
     /// The digest of the command.
     command: String,
-    /// The tree before and after.
-    trees: [Option<String>; 2],
+    /// The tree that it ran on; none where the tree changed meanwhile.
+    tree: Option<String>,
     at: Timestamp,
-    result: CheckResult,
+    pub result: CheckResult,
+}
+
+/// A check that passed: it need not run again while the tree is what it was. One that failed does,
+/// since what it lacked may not be a part of the tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passed {
+    command: String,
+    tree: String,
+    at: Timestamp,
+    seconds: u64,
+}
+
+impl Ran {
+    /// What a ledger remembers of it, if it passed.
+    pub fn passed(&self) -> Option<Passed> {
+        let tree = self.tree.clone().filter(|_| self.result.ok)?;
+        let (command, at, seconds) = (self.command.clone(), self.at, self.result.seconds);
+        Some(Passed { command, tree, at, seconds })
+    }
 }
 
 /// Why a check did not run.
@@ -64,27 +91,56 @@ pub enum CheckError {
 impl Checks {
     /// The checks of a workflow in the project at `root`.
     pub fn new(root: &Path, workflow: &Workflow) -> Checks {
-        let documents = glob::fixed_prefix(Place::of(&workflow.document).path()).to_string();
-        let apart = [".phasegate".to_string(), documents];
+        let documents = match Place::of(&workflow.document) {
+            Place::Topic(folder, _) => format!("{folder}/**"),
+            place => place.path().to_string(),
+        };
         Checks {
             root: root.to_path_buf(),
             workflow: workflow.name.clone(),
             declared: workflow.checks.clone(),
-            apart: apart.into_iter().filter(|path| !path.is_empty()).collect(),
+            apart: vec![".phasegate/**".into(), documents],
             tree: OnceLock::new(),
+            passed: BTreeMap::new(),
+            fresh: BTreeMap::new(),
         }
+    }
+
+    /// The same, with what is known of them.
+    #[must_use]
+    pub fn knowing(
+        self,
+        passed: &BTreeMap<String, Passed>,
+        fresh: &BTreeMap<String, Ran>,
+    ) -> Checks {
+        Checks { passed: passed.clone(), fresh: fresh.clone(), ..self }
     }
 
     /// What came of a check on the tree as it is now, and a mark of both.
     pub fn result(&self, name: &str) -> Option<(CheckResult, String)> {
         let check = self.check(name)?;
-        let kept: Kept =
+        let tree = self.tree.get_or_init(|| self.tree_now());
+        let mark = |summary: &str| format!("{} {summary}", tree.as_deref().unwrap_or_default());
+        if let Some(ran) = self.fresh.get(name) {
+            let fits = !ran.result.ok || (ran.tree.is_some() && ran.tree == *tree);
+            let mark = mark(&ran.result.summary());
+            return fits.then(|| (ran.result.clone(), mark));
+        }
+        let passed = self.passed.get(name)?;
+        let fits = passed.command == command(check) && Some(&passed.tree) == tree.as_ref();
+        let (ok, exit_code, seconds) = (true, Some(0), passed.seconds);
+        let result = CheckResult { ok, exit_code, seconds, ..CheckResult::default() };
+        let mark = mark(&result.summary());
+        fits.then_some((result, mark))
+    }
+
+    /// What came of a check when it last ran, whoever asked for it, and whether the tree is still
+    /// the same: for people, not for rules.
+    pub fn last(&self, name: &str) -> Option<(CheckResult, bool)> {
+        let ran: Ran =
             serde_json::from_slice(&fs::read(self.place(name, "json").ok()?).ok()?).ok()?;
-        let tree = self.tree.get_or_init(|| self.tree_now()).as_ref()?;
-        let fits = kept.command == command(check)
-            && kept.trees.iter().flatten().any(|known| known == tree);
-        let mark = format!("{tree} {}", kept.result.summary());
-        fits.then_some((kept.result, mark))
+        let same = ran.tree.is_some() && ran.tree == *self.tree.get_or_init(|| self.tree_now());
+        Some((ran.result, same))
     }
 
     /// Since when a check has been running.
@@ -99,11 +155,11 @@ impl Checks {
         }
     }
 
-    /// Runs a check, and once more if the tree changed under it.
+    /// Runs a check, for no longer than `most`.
     ///
     /// # Errors
     /// Where it runs already, or cannot be run.
-    pub fn run(&self, name: &str) -> Result<CheckResult, CheckError> {
+    pub fn run(&self, name: &str, most: Duration) -> Result<Ran, CheckError> {
         let check = self.check(name).ok_or_else(|| CheckError::Unknown(name.into()))?;
         let failed = |error| CheckError::Io(name.into(), error);
         let lock = self.place(name, "lock").map_err(failed)?;
@@ -113,44 +169,44 @@ impl Checks {
         }
         let options = OpenOptions::new().create(true).write(true).truncate(false).open(&lock);
         let file = options.map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(CheckError::Running(name.into())),
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        let since = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                // Somebody may only have looked whether it runs.
+                Err(TryLockError::WouldBlock) if since.elapsed() < GLANCE => {
+                    std::thread::sleep(GLANCE / 20);
+                }
+                Err(TryLockError::WouldBlock) => return Err(CheckError::Running(name.into())),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
         }
         fs::write(&lock, Timestamp::now().to_string()).map_err(failed)?;
-        let mut kept = self.attempt(check)?;
-        if kept.trees[0] != kept.trees[1] {
-            kept = self.attempt(check)?;
-        }
-        let text = serde_json::to_vec_pretty(&kept).map_err(|error| failed(error.into()))?;
-        let place = self.place(name, "json").map_err(failed)?;
-        let new = place.with_extension("json.new");
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &place)).map_err(failed)?;
-        Ok(kept.result)
+        let ran = self.attempt(check, most)?;
+        let text = serde_json::to_vec_pretty(&ran).map_err(|error| failed(error.into()))?;
+        fs::write(self.place(name, "json").map_err(failed)?, text).map_err(failed)?;
+        Ok(ran)
     }
 
-    fn attempt(&self, check: &Check) -> Result<Kept, CheckError> {
+    fn attempt(&self, check: &Check, most: Duration) -> Result<Ran, CheckError> {
         let failed = |error| CheckError::Io(check.name.clone(), error);
         let before = self.tree_now();
         let path = self.place(&check.name, "log").map_err(failed)?;
-        let mut log = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(failed)?;
+        let _ = fs::remove_file(&path);
+        let options = OpenOptions::new().create_new(true).read(true).append(true).open(&path);
+        let mut log = options.map_err(failed)?;
         let since = Instant::now();
-        let end = process::run(&check.run, &self.root, check.timeout, &log).map_err(failed)?;
+        let timeout = check.timeout.min(most);
+        let end = process::run(&check.run, &self.root, timeout, &log).map_err(failed)?;
         let seconds = since.elapsed().as_secs();
         let mut tail = process::tail(&mut log, MOST_TAIL).map_err(failed)?;
-        let limit = check.timeout.as_secs();
         let (exit_code, note) = match &end {
             End::GivenUp => return Err(CheckError::GivenUp(check.name.clone())),
             End::Exited(code) => (Some(*code), None),
             End::Killed(signal) => (None, Some(format!("It was killed by signal {signal}."))),
-            End::TimedOut => (None, Some(format!("It took longer than {limit} seconds."))),
+            End::TimedOut => {
+                (None, Some(format!("It took longer than {} seconds.", timeout.as_secs())))
+            }
             End::Flooded => (None, Some("It printed without end and was stopped.".to_string())),
             End::NotStarted(why) => (None, Some(why.clone())),
         };
@@ -159,8 +215,8 @@ impl Checks {
         }
         let (ok, timed_out) = (exit_code == Some(0), end == End::TimedOut);
         let result = CheckResult { ok, exit_code, timed_out, seconds, tail };
-        let trees = [before, self.tree_now()];
-        Ok(Kept { command: command(check), trees, at: Timestamp::now(), result })
+        let tree = before.filter(|before| self.tree_now().as_ref() == Some(before));
+        Ok(Ran { command: command(check), tree, at: Timestamp::now(), result })
     }
 
     fn check(&self, name: &str) -> Option<&Check> {
@@ -175,7 +231,8 @@ impl Checks {
     /// Without git: which files there are, how large, and when each was changed.
     fn listing(&self) -> Option<String> {
         let files = Walk::new(&self.root).files("**").ok()?;
-        let files = files.iter().filter(|file| !self.apart.iter().any(|it| file.starts_with(it)));
+        let files =
+            files.iter().filter(|file| !self.apart.iter().any(|it| glob::matches(it, file)));
         let lines = files.map(|file| {
             let meta = fs::metadata(self.root.join(file)).ok();
             let time = meta.as_ref().and_then(|meta| meta.modified().ok());

@@ -91,7 +91,9 @@ impl<'p> Place<'p> {
     pub fn of(place: &'p str) -> Place<'p> {
         match place.split_once('#') {
             Some((folder, topic)) => Place::Topic(folder, topic),
-            None if place.ends_with(".md") => Place::Frontmatter(place),
+            None if Path::new(place).extension().is_some_and(|it| it == "md") => {
+                Place::Frontmatter(place)
+            }
             None => Place::File(place),
         }
     }
@@ -158,8 +160,12 @@ fn replace(new: &Path, path: &Path, expected: Option<&Version>) -> io::Result<bo
 
 /// Makes git pass over a folder of ours: what is in it belongs to this machine.
 pub(crate) fn ignored_by_git(folder: &Path) -> io::Result<()> {
-    let mark = folder.join(".gitignore");
-    if mark.exists() { Ok(()) } else { fs::write(mark, "*\n") }
+    let mark = OpenOptions::new().write(true).create_new(true).open(folder.join(".gitignore"));
+    match mark {
+        Ok(mut mark) => mark.write_all(b"*\n"),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {
@@ -197,7 +203,7 @@ impl Store for FileStore {
         // Leftovers of a process that was killed: never renamed, so never valid.
         let own = ["ledger.json", "definition.json"].map(|name| path.with_file_name(name));
         for value in own.into_iter().chain([self.path(document)?]) {
-            let _ = fs::remove_file(temporary(&value));
+            let _ = fs::remove_file(temporary(&value.canonicalize().unwrap_or(value)));
         }
         Ok(Box::new(FileLease(file)))
     }
@@ -313,7 +319,10 @@ impl Store for FileStore {
         // A value behind a link is replaced where it is; the link stays.
         let path = path.canonicalize().unwrap_or(path);
         let temporary = temporary(&path);
-        let mut file = File::create(&temporary).map_err(failed("write", &temporary))?;
+        // Never through a link that somebody has put in its place.
+        let _ = fs::remove_file(&temporary);
+        let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
+        let mut file = file.map_err(failed("write", &temporary))?;
         file.write_all(bytes).map_err(failed("write", &temporary))?;
         if let Ok(meta) = fs::metadata(&path) {
             let _ = file.set_permissions(meta.permissions());

@@ -104,6 +104,7 @@ fn shown(value: &Value) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use serde_json::json;

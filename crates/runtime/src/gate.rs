@@ -37,6 +37,8 @@ pub struct Answered {
     pub block_exit: u8,
     /// Something that the user should know beside the answer.
     pub notes: Vec<String>,
+    /// The run was over already, and only that was said.
+    pub over: bool,
 }
 
 /// Why an event got no decision.

@@ -35,7 +35,7 @@ pub fn changed_files(root: &Path) -> Vec<String> {
 }
 
 /// The content of the tree, as git names it: every file that is not ignored, committed or not,
-/// without the paths in `apart`. None without git.
+/// without those that match a pattern in `apart`. None without git.
 ///
 /// It is written as a tree of an index and an object folder of our own, in `place`, so that the
 /// user's repository stays untouched; a folder that is no repository gets one there.
@@ -46,46 +46,35 @@ pub fn tree(root: &Path, place: &Path, apart: &[String]) -> Option<String> {
     let index = place.join("index");
     // Left by a git that was killed: we have the lock, so nobody else is writing.
     let _ = fs::remove_file(place.join("index.lock"));
-    let theirs = git(root, ["rev-parse", "--absolute-git-dir"]);
+    let asked = ["rev-parse", "--show-prefix", "--path-format=absolute", "--git-common-dir"];
+    let theirs = git(root, asked);
     let own = place.join("git");
-    let repository = match &theirs {
-        Some(folder) => Path::new(folder.trim_end()),
+    let (prefix, common) = match theirs.as_deref().and_then(|it| it.split_once('\n')) {
+        Some((prefix, common)) => (prefix.to_string(), common.trim_end().to_string()),
         None => {
-            if !own.is_dir() {
-                let made =
-                    Command::new("git").args(["init", "--quiet", "--bare"]).arg(&own).output();
-                made.ok().filter(|made| made.status.success())?;
-            }
-            &own
+            // Made anew each time: one that was already there could bring settings along.
+            let _ = fs::remove_dir_all(&own);
+            let made = Command::new("git").args(["init", "--quiet", "--bare"]).arg(&own).output();
+            made.ok().filter(|made| made.status.success())?;
+            (String::new(), own.to_string_lossy().into_owned())
         }
-    };
-    if !index.exists() {
-        // What git knows of unchanged files need not be found out again.
-        let _ = fs::copy(repository.join("index"), &index);
-    }
-    let prefix = match &theirs {
-        Some(_) => git(root, ["rev-parse", "--show-prefix"])?.trim_end().to_string(),
-        None => String::new(),
-    };
-    let common = match &theirs {
-        Some(_) => git(root, ["rev-parse", "--path-format=absolute", "--git-common-dir"])?,
-        None => own.to_string_lossy().into_owned(),
     };
     let ours = |arguments: &[&str]| {
         let mut command = command(root, arguments);
         command
             .env("GIT_INDEX_FILE", &index)
             .env("GIT_OBJECT_DIRECTORY", place.join("objects"))
-            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", Path::new(common.trim_end()).join("objects"));
+            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", Path::new(&common).join("objects"));
         if theirs.is_none() {
             command.env("GIT_DIR", &own).env("GIT_WORK_TREE", root);
         }
         said(&mut command)
     };
-    let apart: Vec<String> = apart.iter().map(|path| format!(":(exclude){path}")).collect();
-    let mut add = vec!["-c", "core.safecrlf=false", "add", "--all", "--", "."];
-    add.extend(apart.iter().map(String::as_str));
-    ours(&add)?;
+    ours(&["-c", "core.safecrlf=false", "add", "--all", "--", "."])?;
+    let apart: Vec<String> = apart.iter().map(|path| format!(":(glob){path}")).collect();
+    let mut without = vec!["rm", "-r", "--quiet", "--cached", "--ignore-unmatch", "--"];
+    without.extend(apart.iter().map(String::as_str));
+    ours(&without)?;
     let prefix = format!("--prefix={prefix}");
     let tree = match prefix.as_str() {
         "--prefix=" => ours(&["write-tree", "--missing-ok"]),
@@ -102,7 +91,9 @@ fn git<'a>(root: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Option<
 
 fn command(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
-    command.arg("-C").arg(root).args(arguments);
+    command.arg("-C").arg(root);
+    // Nothing that a repository's settings name is run.
+    command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]).args(arguments);
     // Set by a git hook that runs us, these would point to another repository.
     for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
         command.env_remove(variable);

@@ -106,7 +106,7 @@ impl Tally {
         let most = limits.same_reason.unwrap_or(0);
         // A workflow that wants to insist more often may.
         let same = if most == 0 { 0 } else { most.max(now.patience) };
-        let config = "in `[limits]` of .phasegate/config.toml";
+        let config = "in the limits of the configuration";
         let checks = [
             (
                 self.same_reason,
@@ -137,7 +137,7 @@ impl Tally {
                 format!("Raise `blocks` {config} to go on"),
             ),
             (
-                self.seconds / 60,
+                self.seconds.div_ceil(60),
                 limits.minutes.unwrap_or(0),
                 Outcome::Budget,
                 "minutes of work",
@@ -154,6 +154,7 @@ impl Tally {
                     "Run {run} ended this turn as {outcome}: its limit of {limit} {what} is reached. \
                      {next}, or `phasegate cancel {run}` to end the run."
                 );
+                self.blocks_in_a_row -= 1;
                 return (Some(Answer::allow_saying(outcome, message)), warnings);
             }
             if count == (limit * 4).div_ceil(5) && count < limit && count > 4 {

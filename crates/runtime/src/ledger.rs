@@ -9,6 +9,7 @@ use phasegate_engine::evidence::Reading;
 use phasegate_engine::step::Actor;
 use serde::{Deserialize, Serialize};
 
+use crate::checks::Passed;
 use crate::governor::Tally;
 
 /// How many readings are remembered to tell whether something has changed.
@@ -58,6 +59,15 @@ pub struct Ledger {
     /// What the run has used up.
     #[serde(default)]
     pub tally: Tally,
+    /// The check that an event waits for.
+    #[serde(default)]
+    pub checking: Option<Intent>,
+    /// Checks that passed, and on which tree.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub checks: BTreeMap<String, Passed>,
+    /// What the user has not been told yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untold: Vec<String>,
     /// The document was removed by a rule: the run is over.
     #[serde(default)]
     pub removed: bool,
@@ -111,10 +121,20 @@ pub struct Last {
     pub answer: Answer,
 }
 
+/// A check that was started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    pub check: String,
+    pub since: Timestamp,
+}
+
 /// A block, and the world in which it was given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Insisting {
     pub since: Timestamp,
+    /// Who was told.
+    #[serde(default)]
+    pub session: Option<String>,
     /// The digest of the state document after the step.
     pub document: String,
     /// What the evidence was, by query.
@@ -135,6 +155,20 @@ impl Insisting {
 }
 
 impl Ledger {
+    /// Whether its last answer was a block, and to this session, as far as sessions are told.
+    pub fn is_insisting(&self, session: &Option<String>) -> bool {
+        let same = |last: &Insisting| {
+            last.session.is_none() || session.is_none() || last.session == *session
+        };
+        self.insisting.as_ref().is_some_and(same)
+    }
+
+    /// Whether somebody else has set the phase that the document is in.
+    pub fn is_ended_by_hand(&self, field: &str, phase: &str) -> bool {
+        let last = self.tampered.iter().rev().find(|change| change.field == field);
+        last.is_some_and(|change| change.to.trim_matches('"') == phase)
+    }
+
     /// The ledger of the next run with the same document: only the journal goes on.
     #[must_use]
     pub fn begin_again(&self, session: Option<&str>) -> Ledger {

@@ -22,13 +22,16 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 pub const SUPERVISE: &str = "supervise";
 
 /// How long a command may take that a rule runs.
-const SHORT: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_mins(1);
 
 /// How much of its output is kept.
 const MOST_TAIL: u64 = 4_000;
 
 /// How long a group may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How deep the descendants of a process are followed.
+const MOST_GENERATIONS: usize = 64;
 
 /// More output than this is a fault of the program.
 const MOST_OUTPUT: u64 = 64 << 20;
@@ -76,7 +79,7 @@ pub fn run(command: &[String], folder: &Path, timeout: Duration, log: &File) -> 
     }
     supervisor.wait()?;
     drop(held);
-    serde_json::from_str(&report).map_err(io::Error::other)
+    serde_json::from_str(&report).map_err(|_| io::Error::other("its supervisor died"))
 }
 
 /// Runs a short command; whether it ended well, and the end of what it printed.
@@ -118,6 +121,7 @@ pub fn supervise(arguments: &[String]) -> End {
     let (Some(timeout), Some(program)) = (time, arguments.get(1)) else {
         return End::NotStarted("nothing to run".into());
     };
+    adopt_orphans();
     let gone = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         let _ = signal_hook::flag::register(signal, gone.clone());
@@ -176,7 +180,44 @@ fn watch(mut child: Child, timeout: Duration, gone: &AtomicBool) -> End {
     // Whatever it has left behind goes with it.
     signal(Signal::KILL);
     let _ = child.wait();
+    end_orphans();
     end
+}
+
+/// Whatever a descendant leaves behind becomes a child of ours, also from another group or session.
+#[cfg(target_os = "linux")]
+fn adopt_orphans() {
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+}
+
+#[cfg(not(target_os = "linux"))]
+fn adopt_orphans() {}
+
+/// Ends all children, and those that they leave behind.
+fn end_orphans() {
+    for _ in 0..MOST_GENERATIONS {
+        let children = children();
+        if children.is_empty() {
+            return;
+        }
+        for child in children {
+            let _ = rustix::process::kill_process(child, Signal::KILL);
+            let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
+        }
+    }
+}
+
+/// The processes whose parent we are, where the system tells.
+fn children() -> Vec<Pid> {
+    let own = std::process::id().to_string();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let (_, fields) = stat.rsplit_once(')')?;
+        (fields.split_whitespace().nth(1) == Some(&own)).then(|| Pid::from_raw(pid))?
+    });
+    processes.collect()
 }
 
 fn ended(status: ExitStatus) -> End {

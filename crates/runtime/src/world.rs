@@ -83,6 +83,11 @@ pub fn inside(root: &Path, path: &str) -> Result<PathBuf, NoEvidence> {
     let real = loop {
         match existing.canonicalize() {
             Ok(real) => break real,
+            // A link whose target is missing would be made there.
+            Err(_) if existing.is_symlink() => {
+                let why = format!("{path} is a link that leads nowhere");
+                return Err(NoEvidence::Unreadable(why));
+            }
             Err(_) => match existing.parent() {
                 Some(parent) => existing = parent,
                 None => return Ok(full),

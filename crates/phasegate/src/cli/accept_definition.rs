@@ -9,7 +9,7 @@ use phasegate_runtime::caller;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
 
-use super::{Outcome, chosen_run, event};
+use super::{Failed, Outcome, chosen_run, event};
 use crate::print;
 
 #[derive(Debug, Args)]
@@ -23,6 +23,9 @@ pub struct Options {
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
     caller::must_be_human("accepting a definition")?;
+    if options.reason.trim().is_empty() {
+        return Err(Failed("say why, with --reason: it is for the journal".into()));
+    }
     let gate = Gate::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
     if gate.is_outdated(&run).is_none() {
@@ -33,5 +36,10 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     event.params = params([("reason".to_string(), Json::from(options.reason.as_str()))]);
     gate.accept_definition(&run, &event)?;
     print::line(&format!("Run {} keeps to the definition as it is now.", run.id));
+    let workflow = gate.workflow(&run.id.workflow)?;
+    if !gate.is_trusted(&workflow) {
+        let name = &workflow.name;
+        print::line(&format!("It runs commands: `phasegate trust {name}` is needed too."));
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -136,6 +136,9 @@ fn say(answered: &Answered, as_json: bool) -> ExitCode {
         let text = answered.answer.text().map(|text| format!(": {text}")).unwrap_or_default();
         print::line(&format!("{}: {}{text}", answered.run, answered.answer));
     }
+    for note in &answered.notes {
+        print::note(&format!("note: {note}"));
+    }
     let refused = matches!(answered.answer, Answer::Deny { .. });
     if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -154,7 +157,10 @@ fn started(workflow: &Workflow, run: &phasegate_runtime::run::RunId, as_json: bo
         print::json(&serde_json::json!({ "run": run, "document": document }));
     } else {
         print::line(&format!("Run {run} has started: {document}"));
-        print::line("It answers the stops of the first session here that has no other run.");
+        print::line(match super::session() {
+            Some(_) => "It answers the stops of this session.",
+            None => "It answers the stops of the first session here that has no other run.",
+        });
     }
     Ok(ExitCode::SUCCESS)
 }

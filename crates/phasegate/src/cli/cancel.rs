@@ -29,11 +29,12 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let open = gate.is_working(&run);
     if open {
         let event = event(CANCEL);
-        if event.actor != Actor::Human && options.reason.is_none() {
+        let reason = options.reason.clone().filter(|reason| !reason.trim().is_empty());
+        if event.actor != Actor::Human && reason.is_none() {
             let message = "an agent that cancels a run says why, with --reason: the user is told";
             return Err(Failed(message.into()));
         }
-        gate.cancel(&run, &event, options.reason.clone())?;
+        gate.cancel(&run, &event, reason)?;
     }
     if options.json {
         print::json(&json!({ "run": run.id, "cancelled": open }));

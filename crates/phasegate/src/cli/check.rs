@@ -21,7 +21,7 @@ pub struct Options {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Run a check now, and keep the result for the tree as it is
+    /// Run a check now, to see what it says; the gate runs it itself
     Run {
         /// The check, as NAME or WORKFLOW/NAME
         name: String,
@@ -95,7 +95,7 @@ fn list(project: &Project, gate: &Gate, as_json: bool) -> Outcome {
         let checks = Checks::new(&project.root, &workflow);
         let trusted = gate.is_trusted(&workflow);
         let running = checks.running_since(&check.name);
-        let result = checks.result(&check.name).map(|(result, _)| result);
+        let last = if trusted { checks.last(&check.name) } else { None };
         if as_json {
             rows.push(json!({
                 "check": format!("{}/{}", workflow.name, check.name),
@@ -103,15 +103,17 @@ fn list(project: &Project, gate: &Gate, as_json: bool) -> Outcome {
                 "timeout_seconds": check.timeout.as_secs(),
                 "trusted": trusted,
                 "running_since": running,
-                "result": result,
+                "last": last.as_ref().map(|(result, _)| result),
+                "on_this_tree": last.as_ref().map(|(_, same)| same),
             }));
             continue;
         }
-        let state = match (trusted, running, &result) {
+        let state = match (trusted, running, &last) {
             (false, ..) => format!("needs `phasegate trust {}`", workflow.name),
             (_, Some(since), _) => format!("running, started {}", when::ago(since)),
-            (_, None, Some(result)) => format!("{}, on the tree as it is", result.summary()),
-            (_, None, None) => "has not run on the tree as it is".into(),
+            (_, None, Some((result, true))) => format!("{}, on this tree", result.summary()),
+            (_, None, Some((result, false))) => format!("{}, on another tree", result.summary()),
+            (_, None, None) => "has not run yet".into(),
         };
         let name = paint(Paint::Bold, &format!("{}/{}", workflow.name, check.name));
         print::line(&format!("{name}  {state}"));
@@ -119,6 +121,8 @@ fn list(project: &Project, gate: &Gate, as_json: bool) -> Outcome {
     }
     if as_json {
         print::json(&rows);
+    } else if all(project, gate).is_empty() {
+        print::line("No workflow here has a check.");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use phasegate_engine::json::Json;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::journal::{Line, verify};
 use phasegate_runtime::project::Project;
@@ -56,11 +57,17 @@ fn show(line: &Line) {
     } else {
         format!("{} → {}", line.from, line.to)
     };
-    let first = line.answer.text().and_then(|text| text.lines().next()).unwrap_or_default();
-    let first: String = first.chars().take(100).collect();
+    let said = line.event.params.get("reason").or(line.event.params.get("check"));
+    let said = line.answer.text().or(said.and_then(Json::as_str));
+    let first = said.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut first: String = first.chars().take(100).collect();
+    if line.event.name != "stop" {
+        let actor = serde_json::to_value(line.event.actor).unwrap_or_default();
+        first = format!("by {} {first}", actor.as_str().unwrap_or_default());
+    }
     let answer = paint(Paint::Bold, &format!("{:<24}", line.answer.to_string()));
     print::line(&format!(
-        "{:>4}  {}  {:<8} {answer} {way:<28} {first}",
+        "{:>4}  {}  {:<12} {answer} {way:<28} {first}",
         line.seq,
         paint(Paint::Dim, &at),
         line.event.name

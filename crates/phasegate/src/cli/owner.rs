@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use phasegate_engine::step::Actor;
+use phasegate_runtime::caller;
 use phasegate_runtime::gate::{Found, Gate};
 use phasegate_runtime::project::Project;
 use serde_json::json;
@@ -37,6 +39,10 @@ pub fn adopt(project: &Project, options: &Adopt) -> Outcome {
                        or `phasegate release`, and the next session that stops takes the run";
         return Err(Failed(message.into()));
     };
+    if caller::actor() != Actor::Human && self::session().as_ref() != Some(&session) {
+        let message = "an agent can take a run for its own session only";
+        return Err(Failed(message.into()));
+    }
     give(project, "adopt", options.run.as_deref(), Some(session), options.json)
 }
 

@@ -125,10 +125,15 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
         });
         let tampered = run.ledger.tampered.iter();
         let tampered = tampered.map(|change| format!("{change} ({})", when::ago(change.at)));
+        let checking = run.ledger.checking.as_ref().map(|intent| {
+            format!("check {} was started {}", intent.check, when::ago(intent.since))
+        });
         let outdated = gate.is_outdated(run).filter(|_| gate.is_working(run));
         let waits = waits_for(run).filter(|_| report.condition == "waiting");
         let problems = report.problem.iter().cloned();
-        for line in problems.chain(waits).chain(cancelled).chain(tampered).chain(outdated) {
+        for line in
+            problems.chain(waits).chain(checking).chain(cancelled).chain(tampered).chain(outdated)
+        {
             print::line(&format!("{:width$}  {line}", ""));
         }
     }

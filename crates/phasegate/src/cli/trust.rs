@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use phasegate_engine::workflow::Workflow;
 use phasegate_runtime::catalog::Origin;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
@@ -20,6 +21,22 @@ pub struct Options {
     revoke: bool,
 }
 
+/// What is consented to, quoted, so that no character in it can hide another.
+fn show(workflow: &Workflow) {
+    for check in &workflow.checks {
+        print::line(&format!("  check {}: {:?}", check.name, check.run));
+    }
+    for (name, parts) in &workflow.commands {
+        let parts: Vec<&str> = parts.iter().map(|part| &*workflow.texts[part.0].text).collect();
+        print::line(&format!("  command {name}: {parts:?}"));
+    }
+    for (_, rule) in workflow.rules() {
+        for (place, _) in &rule.write {
+            print::line(&format!("  writes {:?}", workflow.texts[place.0].text));
+        }
+    }
+}
+
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let name = &options.workflow;
     let gate = Gate::new(project);
@@ -35,17 +52,29 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::line(&format!("Workflow {name} {said}."));
         return Ok(ExitCode::SUCCESS);
     }
-    if workflow.checks.is_empty() {
-        print::line(&format!("Workflow {name} runs no commands: it needs no consent."));
+    if !workflow.acts() {
+        print::line(&format!("Workflow {name} runs and writes nothing: it needs no consent."));
         return Ok(ExitCode::SUCCESS);
     }
     let shown = path.strip_prefix(&project.root).unwrap_or(&path);
-    print::line(&format!("Workflow {name} ({}) runs:", shown.display()));
-    for check in &workflow.checks {
-        print::line(&format!("  check {}: {}", check.name, check.run.join(" ")));
+    print::line(&format!("Workflow {name} ({}):", shown.display()));
+    show(&workflow);
+    // A run may keep to an earlier definition, and needs consent to that one.
+    let (runs, _) = gate.runs();
+    let own = runs.iter().filter(|run| run.id.workflow == *name && gate.is_working(run));
+    let kept: Vec<_> = own
+        .filter_map(|run| Some((run, gate.workflow_of(run).ok()?)))
+        .filter(|(_, kept)| kept.digest != workflow.digest && kept.acts())
+        .collect();
+    for (run, kept) in &kept {
+        print::line(&format!("Run {} keeps to an earlier definition:", run.id));
+        show(kept);
     }
     caller::must_be_human("consenting to commands").map_err(Failed)?;
     trust::trust(&path, &workflow.digest)?;
+    for (_, kept) in &kept {
+        trust::trust(&path, &kept.digest)?;
+    }
     print::line("It is trusted as it is now. A change of it needs your consent again.");
     Ok(ExitCode::SUCCESS)
 }

@@ -67,13 +67,13 @@ impl Gate<'_> {
                 } else if open.ledger.cancelled.is_some() {
                     return Err(GateError::Other(format!("run {} is cancelled", found.id)));
                 }
-                let mut step = self.decide(&mut open, event, told);
-                self.missing(&open, checking, &mut step)?;
+                let mut step = self.decide(&mut open, event, told, checking);
+                self.missing(&mut open, checking, event, &mut step)?;
                 if let (Some(before), Answer::Deny { .. }) = (before, &step.answer) {
                     open.ledger = before;
                 }
                 let new = written(&open, &step);
-                self.commit(open, event, step, new).map(Some)
+                self.commit(open, event, step, new, checking).map(Some)
             })
         })?;
         answered.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))
@@ -138,6 +138,10 @@ impl Gate<'_> {
         let answer = Answer::Allow { outcome: None, until: None, message: None };
         let (trace, evidence) = match step {
             Some(step) => {
+                if !step.effects.is_empty() && !self.is_trusted(workflow) {
+                    let message = format!("`phasegate trust {}` first", workflow.name);
+                    return Err(GateError::Other(format!("{message}: it writes files")));
+                }
                 self.carry_out(&step.effects)?;
                 (step.trace, step.readings)
             }
@@ -153,7 +157,7 @@ impl Gate<'_> {
             ..Ledger::default()
         };
         self.pin(&id, workflow, &mut ledger)?;
-        let ledger = self.write_line(
+        let (ledger, _) = self.write_line(
             &id,
             ledger,
             Line {
@@ -269,8 +273,6 @@ impl Gate<'_> {
     ) -> Result<(), GateError> {
         self.note(found, event, |ledger, seen| {
             ledger.owner = session.map(|session| Owner { session, seen });
-            // The block was told to another session.
-            ledger.insisting = None;
             Ok(())
         })
     }
@@ -302,7 +304,8 @@ impl Gate<'_> {
         let mark = digest(&bytes);
         let (before, after) = (mark.clone(), mark);
         let line = Line { event: event.clone(), answer, before, after, notes, ..blank_line(now) };
-        let ledger = self.write_line(&found.id, ledger, line)?;
+        let (mut ledger, said) = self.write_line(&found.id, ledger, line)?;
+        ledger.untold.extend(said);
         self.put_ledger(&found.id, version.as_ref(), &ledger)
     }
 }

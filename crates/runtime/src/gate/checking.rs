@@ -1,26 +1,47 @@
 //! Checks on the way of an event: asked for under the lock, run without it, and then the event is
 //! put again.
 
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::check::CheckResult;
-use phasegate_engine::step::Step;
+use phasegate_engine::decide::params;
+use phasegate_engine::json::Json;
+use phasegate_engine::step::{Actor, Event, Step};
 use phasegate_engine::workflow::Workflow;
 
-use super::commit::Open;
+use super::commit::{Open, blank_line};
 use super::{Found, Gate, GateError};
 use crate::catalog::Origin;
-use crate::checks::{CheckError, Checks};
+use crate::checks::{CheckError, Checks, Ran};
+use crate::journal::Line;
+use crate::ledger::Intent;
 use crate::trust;
 
 /// How often one check runs for one event, while the tree changes under it.
 const MOST_RUNS: usize = 2;
 
+/// How long all checks of one event may take together: clients give a hook ten minutes.
+const MOST_TIME: Duration = Duration::from_mins(9);
+
 /// What is known of checks while an event is put again and again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Checking {
+    since: Instant,
     ran: Vec<String>,
+    /// What came of them.
+    pub(super) fresh: BTreeMap<String, Ran>,
     /// Why no check can be run any more.
     unsettled: Option<String>,
+}
+
+impl Checking {
+    /// Whether nothing is running any more.
+    pub(super) fn is_settled(&self) -> bool {
+        self.unsettled.is_none()
+    }
 }
 
 impl Gate<'_> {
@@ -30,7 +51,8 @@ impl Gate<'_> {
         found: &Found,
         mut put: impl FnMut(&Checking) -> Result<T, GateError>,
     ) -> Result<T, GateError> {
-        let mut checking = Checking::default();
+        let (since, ran, fresh) = (Instant::now(), Vec::new(), BTreeMap::new());
+        let mut checking = Checking { since, ran, fresh, unsettled: None };
         loop {
             match put(&checking) {
                 Err(GateError::Needs(name)) if checking.unsettled.is_none() => {
@@ -54,9 +76,18 @@ impl Gate<'_> {
             checking.unsettled = Some(text);
             return Ok(());
         }
+        let left = MOST_TIME.saturating_sub(checking.since.elapsed());
+        if left.is_zero() {
+            let text = format!("The checks of run {} take longer than a hook may.", found.id);
+            checking.unsettled = Some(text);
+            return Ok(());
+        }
         checking.ran.push(name.to_string());
-        match Checks::new(&self.project.root, workflow).run(name) {
-            Ok(_) => Ok(()),
+        match Checks::new(&self.project.root, workflow).run(name, left) {
+            Ok(ran) => {
+                checking.fresh.insert(name.to_string(), ran);
+                Ok(())
+            }
             Err(CheckError::Running(_)) => {
                 let text = format!("Check {name} of run {} is still running.", found.id);
                 checking.unsettled = Some(text);
@@ -66,40 +97,63 @@ impl Gate<'_> {
         }
     }
 
-    /// Asks for the check that a step needs, or answers without it where it cannot run.
+    /// Asks for the check that a step needs, or answers without it where it cannot run. That it
+    /// runs is written down first, and who waits for it.
     pub(super) fn missing(
         &self,
-        open: &Open,
+        open: &mut Open,
         checking: &Checking,
+        event: &Event,
         step: &mut Step,
     ) -> Result<(), GateError> {
-        let Some(name) = step.needs.take() else { return Ok(()) };
-        let workflow = &open.workflow;
-        if !self.is_trusted(workflow) {
+        let name = &open.workflow.name;
+        if !self.is_trusted(&open.workflow) && (step.needs.is_some() || !step.effects.is_empty()) {
             let message = format!(
-                "Workflow {0} runs commands, and you have not consented to that: nothing was \
-                 checked. `phasegate trust {0}` shows them and consents.",
-                workflow.name
+                "Workflow {name} runs commands or writes files, and you have not consented to \
+                 that: nothing was done. `phasegate trust {name}` shows them and consents."
             );
-            step.answer = Answer::waiting(Until::Human, message);
+            step.effects.clear();
+            step.moves.clear();
+            step.needs = None;
+            step.changed = false;
+            step.to.clone_from(&step.from);
+            step.answer = without(event, Until::Human, message);
             return Ok(());
         }
+        let Some(name) = step.needs.take() else { return Ok(()) };
         match &checking.unsettled {
             Some(why) => {
-                step.answer = Answer::waiting(Until::Background, why.as_str());
+                step.answer = without(event, Until::Background, why.clone());
                 Ok(())
             }
-            None => Err(GateError::Needs(name)),
+            None => {
+                self.intend(open, &name, event)?;
+                Err(GateError::Needs(name))
+            }
         }
     }
 
-    /// Whether the workflow may run commands.
+    fn intend(&self, open: &mut Open, name: &str, event: &Event) -> Result<(), GateError> {
+        let now = Timestamp::now();
+        open.ledger.checking = Some(Intent { check: name.to_string(), since: now });
+        let params = params([("check".to_string(), Json::from(name))]);
+        let (session, actor) = (event.session.clone(), Actor::Engine);
+        let event = Event { name: "check".into(), actor, session, params };
+        let (before, after) = (open.before.clone(), open.before.clone());
+        let line = Line { event, before, after, notes: Vec::new(), ..blank_line(now) };
+        let ledger = self.write_line(&open.found.id, open.ledger.clone(), line)?.0;
+        self.put_ledger(&open.found.id, open.ledger_version.as_ref(), &ledger)
+    }
+
+    /// Whether the workflow may run commands and write files.
     pub fn is_trusted(&self, workflow: &Workflow) -> bool {
-        let entry = self.project.workflow(&workflow.name);
-        // A definition that is gone can only have been one of the project's own.
-        let gone = Origin::File(self.project.root.clone());
-        let origin = entry.map_or(&gone, |entry| &entry.origin);
-        workflow.checks.is_empty() || trust::is_trusted(origin, &workflow.digest)
+        let present = self.workflow(&workflow.name);
+        let is_present = present.is_ok_and(|present| present.digest == workflow.digest);
+        let entry = self.project.workflow(&workflow.name).filter(|_| is_present);
+        // A copy lies in the project, whatever it is a copy of.
+        let copy = Origin::File(self.project.root.clone());
+        let origin = entry.map_or(&copy, |entry| &entry.origin);
+        !workflow.acts() || trust::is_trusted(origin, &workflow.digest)
     }
 
     /// Runs a check of a workflow, whoever has a result already.
@@ -108,7 +162,12 @@ impl Gate<'_> {
             let message = format!("`phasegate trust {}` first: it runs commands", workflow.name);
             return Err(GateError::Other(message));
         }
-        let run = Checks::new(&self.project.root, workflow).run(name);
-        run.map_err(|error| GateError::Other(error.to_string()))
+        let run = Checks::new(&self.project.root, workflow).run(name, Duration::MAX);
+        run.map(|ran| ran.result).map_err(|error| GateError::Other(error.to_string()))
     }
+}
+
+/// The answer where nothing could be decided: a stop waits, an action is refused.
+fn without(event: &Event, until: Until, why: String) -> Answer {
+    if event.is_question() { Answer::waiting(until, why) } else { Answer::Deny { reason: why } }
 }

@@ -12,13 +12,14 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
+use super::checking::Checking;
 use super::pin::protected;
 use super::{Answered, Found, Gate, GateError};
 use crate::caller;
 use crate::checks::Checks;
 use crate::fault_point;
 use crate::journal::{self, Line};
-use crate::ledger::{Cancelled, Insisting, Last, Ledger, remembered};
+use crate::ledger::{Cancelled, Insisting, Last, Ledger, Tampered, remembered};
 use crate::process;
 use crate::run::RunId;
 use crate::store::{Key, StoreError, Stored, Version};
@@ -128,15 +129,24 @@ impl Gate<'_> {
                 ledger.cancelled = Some(Cancelled { at, reason, by, told });
             }
         }
+        self.find_pin(id, &mut ledger);
         Ok(ledger)
     }
 
     /// Decides on the document, which is taken: a second owner would force a copy of it.
-    pub(super) fn decide(&self, open: &mut Open, event: &Event, told: &Told) -> Step {
+    pub(super) fn decide(
+        &self,
+        open: &mut Open,
+        event: &Event,
+        told: &Told,
+        checking: &Checking,
+    ) -> Step {
         let run = RunFacts { name: open.found.id.name.clone(), document: open.found.place.clone() };
         let mut world = World::new(&self.project.root, told.clone());
-        if !open.workflow.checks.is_empty() {
-            world = world.with_checks(Checks::new(&self.project.root, &open.workflow));
+        // Who is not trusted has no checks: not even a look at the tree runs for him.
+        if !open.workflow.checks.is_empty() && self.is_trusted(&open.workflow) {
+            let checks = Checks::new(&self.project.root, &open.workflow);
+            world = world.with_checks(checks.knowing(&open.ledger.checks, &checking.fresh));
         }
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, Arc::new(world))
     }
@@ -148,9 +158,20 @@ impl Gate<'_> {
         event: &Event,
         step: Step,
         new: Option<Vec<u8>>,
+        checking: &Checking,
     ) -> Result<Answered, GateError> {
-        let Open { found, workflow, mut ledger, ledger_version, stored, before, notes, .. } = open;
+        let Open { found, workflow, mut ledger, ledger_version, stored, before, .. } = open;
+        let mut notes = open.notes;
         let now = Timestamp::now();
+        if checking.is_settled() {
+            ledger.checking = None;
+        }
+        for (name, ran) in &checking.fresh {
+            match ran.passed() {
+                Some(passed) => ledger.checks.insert(name.clone(), passed),
+                None => ledger.checks.remove(name),
+            };
+        }
         let key = Key::Document(found.place.clone());
         let after = new.as_ref().map_or_else(|| before.clone(), |bytes| digest(bytes));
         // The last moment at which the step can be thrown away without a trace.
@@ -160,7 +181,7 @@ impl Gate<'_> {
         fault_point::reach("before-journal");
         let removed = self.carry_out(&step.effects)?;
         if event.is_question() {
-            ledger.insisting = insisting(&ledger, &step, &before, &after, now);
+            ledger.insisting = insisting(&ledger, event, &step, &before, &after, now);
         }
         ledger.last =
             Some(Last { at: now, event: event.name.clone(), answer: step.answer.clone() });
@@ -184,7 +205,14 @@ impl Gate<'_> {
             notes: notes.clone(),
             ..blank_line(now)
         };
-        let mut ledger = self.write_line(&found.id, ledger, line)?;
+        let (mut ledger, said) = self.write_line(&found.id, ledger, line)?;
+        notes.extend(said);
+        // At a stop the user is told, also what an action has found out before.
+        if event.is_question() {
+            notes.splice(0..0, std::mem::take(&mut ledger.untold));
+        } else {
+            ledger.untold.extend(notes.iter().cloned());
+        }
         fault_point::reach("after-journal");
         if removed {
             self.store.remove(&key, &stored.version)?;
@@ -201,7 +229,7 @@ impl Gate<'_> {
         let block_exit = workflow.block_exit;
         let answer = way_out(step.answer, &found.id, workflow.way_out);
         let (run, document) = (found.id.clone(), step.document);
-        Ok(Answered { run, answer, document, block_exit, notes })
+        Ok(Answered { run, answer, document, block_exit, notes, over: false })
     }
 
     /// Does what a step wants done before it counts; whether the document is to be removed.
@@ -236,28 +264,40 @@ impl Gate<'_> {
         id: &RunId,
         mut ledger: Ledger,
         mut line: Line,
-    ) -> Result<Ledger, GateError> {
+    ) -> Result<(Ledger, Vec<String>), GateError> {
+        let mut said = Vec::new();
         let (last, torn) = self.store.last_line(id)?;
         let position = last.as_deref().map(journal::position);
         if let Some(None) = position {
             let aside = self.store.set_aside(&Key::Journal(id.clone()))?;
-            line.notes.push(format!("the journal could not be read; it was kept as {aside}"));
+            said.push(format!("the journal of {id} could not be read; it was kept as {aside}"));
         }
         let (seq, prev) = position.flatten().unwrap_or_default();
+        let other = seq == ledger.seq && !ledger.head.is_empty() && prev != ledger.head;
+        if seq < ledger.seq || other {
+            let (field, from) = ("journal".to_string(), format!("line {}", ledger.seq));
+            let to = if other { "another line".into() } else { format!("line {seq}") };
+            said.push(format!(
+                "the journal of {id} was changed: it ended with {from}, now with {to}"
+            ));
+            ledger.tampered.push(Tampered { at: line.at, field, from, to });
+        }
+        line.notes.extend(said.iter().cloned());
         if torn > 0 {
             line.notes.push(format!("{torn} bytes of an unfinished line were dropped"));
         } else if seq > ledger.seq {
             line.notes
                 .push(format!("line {seq} was written, but its process died before it answered"));
         }
-        line.seq = seq + 1;
+        // After a line that is gone the numbers go on, so that the gap stays to be seen.
+        line.seq = seq.max(ledger.seq) + 1;
         line.prev = prev;
         line.by = caller::ancestry();
         ledger.seq = line.seq;
         let text = line.bound().seal().map_err(|error| GateError::Other(error.to_string()))?;
         self.store.append(id, &text)?;
         ledger.head = journal::position(&text).map(|(_, hash)| hash).unwrap_or_default();
-        Ok(ledger)
+        Ok((ledger, said))
     }
 
     pub(super) fn put_ledger(
@@ -274,6 +314,7 @@ impl Gate<'_> {
 /// while it waits for its own background work.
 fn insisting(
     ledger: &Ledger,
+    event: &Event,
     step: &Step,
     before: &str,
     after: &str,
@@ -285,6 +326,7 @@ fn insisting(
             let unmoved = last.filter(|last| !last.moved_on(before, &step.readings));
             Some(Insisting {
                 since: now,
+                session: event.session.clone(),
                 document: after.to_string(),
                 readings: remembered(&step.readings),
                 blocks: unmoved.map_or(0, |last| last.blocks) + 1,

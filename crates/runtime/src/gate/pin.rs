@@ -10,13 +10,13 @@ use phasegate_engine::definition::Bundle;
 use phasegate_engine::diagnostic::Source;
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
-use phasegate_engine::resolve::{Expressions, Overrides, resolve};
+use phasegate_engine::resolve::{Expressions, Overrides, identity, resolve};
 use phasegate_engine::step::Event;
 use phasegate_engine::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
 use super::{Found, Gate, GateError};
-use crate::catalog::LoadError;
+use crate::catalog::{LoadError, Origin};
 use crate::journal;
 use crate::ledger::{Ledger, Tampered};
 use crate::run::RunId;
@@ -65,6 +65,16 @@ impl Gate<'_> {
         self.copied(id, ledger)
     }
 
+    /// What the copy knows of the definition, for a ledger that is lost.
+    pub(super) fn find_pin(&self, id: &RunId, ledger: &mut Ledger) {
+        let stored = self.store.get(&Key::Definition(id.clone())).ok().flatten();
+        let copy = stored.as_ref().and_then(|it| serde_json::from_slice::<Copy>(&it.bytes).ok());
+        if let (Some(stored), Some(copy)) = (stored, copy) {
+            ledger.definition = copy.definition;
+            ledger.definition_copy = digest(&stored.bytes);
+        }
+    }
+
     /// Whether the run keeps to a definition that is no longer the present one.
     pub fn is_outdated(&self, found: &Found) -> Option<String> {
         let pinned = &found.ledger.definition;
@@ -92,7 +102,7 @@ impl Gate<'_> {
             GateError::Other(format!(
                 "the definition of workflow {workflow} has changed since the run began, and the \
                  copy of the old one is gone or was changed too; \
-                 `phasegate accept-definition {id}` takes the new one"
+                 `phasegate accept-definition {id} --reason …` takes the new one"
             ))
         })?;
         let mut files: BTreeMap<_, _> = copy
@@ -109,12 +119,11 @@ impl Gate<'_> {
             document: Some(copy.document),
             constants: copy.constants.into_iter().collect(),
         };
+        // It keeps the digest of its own content: only that can be consented to.
         let resolved = resolve(&bundle, &overrides, Expressions::Checked);
-        let mut workflow = resolved.map_err(|found| {
+        let workflow = Rc::new(resolved.map_err(|found| {
             GateError::Workflow(id.workflow.clone(), LoadError::Definition(found))
-        })?;
-        workflow.digest.clone_from(&ledger.definition);
-        let workflow = Rc::new(workflow);
+        })?);
         self.loaded.borrow_mut().insert(key, workflow.clone());
         Ok(workflow)
     }
@@ -138,6 +147,11 @@ impl Gate<'_> {
             own.map(|(path, file)| (path.clone(), file.text.to_string())).collect();
         files.insert(DEFINITION.into(), bundle.definition.text.to_string());
         let overrides = self.project.config.overrides(&id.workflow);
+        let is_file = matches!(entry.origin, Origin::File(_));
+        if is_file && identity(&bundle, &overrides, Expressions::Checked) != workflow.digest {
+            let message = format!("the definition of {} changes at this moment", id.workflow);
+            return Err(GateError::Other(message));
+        }
         let copy = Copy {
             definition: workflow.digest.clone(),
             document: workflow.document.clone(),
@@ -213,13 +227,17 @@ fn changed(id: &RunId) -> String {
     let workflow = &id.workflow;
     format!(
         "The definition of workflow {workflow} has changed since run {id} began; the run keeps to \
-         the old one. `phasegate accept-definition {id}` takes the new one."
+         the old one. `phasegate accept-definition {id} --reason …` takes the new one."
     )
 }
 
 /// The protected fields of a document, in short.
 pub(super) fn protected(workflow: &Workflow, document: &Json) -> BTreeMap<String, String> {
-    workflow.protected.iter().map(|path| (path.clone(), value(document, path))).collect()
+    let outer = workflow.outer();
+    // The phase is always one of them, where a field holds it.
+    let phase = outer.derive.is_none().then_some(&outer.field);
+    let paths = workflow.protected.iter().chain(phase);
+    paths.map(|path| (path.clone(), value(document, path))).collect()
 }
 
 fn value(document: &Json, path: &str) -> String {

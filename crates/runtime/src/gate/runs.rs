@@ -63,7 +63,6 @@ impl Gate<'_> {
         let known = self.store.runs();
         for entry in &self.project.workflows {
             if !self.project.config.enabled(&entry.name) {
-                faults.extend(self.abandoned(known.iter().filter(|id| id.workflow == entry.name)));
                 continue;
             }
             if entry.is_disabled() {
@@ -93,6 +92,8 @@ impl Gate<'_> {
                 found.push(Found { id, place, ledger, version });
             }
         }
+        let disabled = known.iter().filter(|id| !self.project.config.enabled(&id.workflow));
+        faults.extend(self.abandoned(disabled));
         // A run whose document or whose definition was removed is still a run: it must not end
         // without a word.
         for id in &known {
@@ -199,10 +200,9 @@ impl Gate<'_> {
             return broken(problem);
         };
         // A phase that somebody else has set is no success.
-        let by_hand =
-            found.ledger.tampered.last().is_some_and(|last| {
-                last.field == outer.field && last.to.trim_matches('"') == phase
-            });
+        let set = found.ledger.protected.get(&outer.field);
+        let by_hand = found.ledger.is_ended_by_hand(&outer.field, &phase)
+            || set.is_some_and(|set| set.trim_matches('"') != phase);
         let condition = match (&found.ledger.cancelled, outer.get(id).ends, found.ledger.outcome())
         {
             (Some(_), ..) => "cancelled",

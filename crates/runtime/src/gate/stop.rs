@@ -57,13 +57,16 @@ impl Gate<'_> {
         let notes = self.untold(&runs, stop.session.as_deref());
         let mut verdict = Verdict { answers: Vec::new(), faults, notes };
         let runs = self.in_order(runs, stop.session.as_deref());
+        let insisting = |(run, _): &(Found, Standing)| run.ledger.is_insisting(&stop.session);
+        let ours = runs.iter().any(insisting);
         for (run, standing) in &runs {
             let is_free = *standing == Standing::Free;
-            let taken = is_free && stop.session.is_some() && !verdict.answers.is_empty();
+            let answered = verdict.answers.iter().any(|answered| !answered.over);
+            let taken = is_free && stop.session.is_some() && answered;
             if taken || verdict.block().is_some() {
                 break;
             }
-            match self.with_checks(run, |checking| self.answer_stop(run, stop, checking)) {
+            match self.with_checks(run, |checking| self.answer_stop(run, stop, ours, checking)) {
                 Ok(answered) => verdict.answers.extend(answered),
                 Err(GateError::Gone(..)) if run.ledger.seq == 0 => {}
                 Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
@@ -76,6 +79,7 @@ impl Gate<'_> {
         &self,
         found: &Found,
         stop: &Stop,
+        ours: bool,
         checking: &Checking,
     ) -> Result<Option<Answered>, GateError> {
         let event = Event::stop(stop.session.clone());
@@ -92,7 +96,8 @@ impl Gate<'_> {
             let phase = phase_name(&open.workflow, &open.document);
             if outer.phase(&phase).is_some_and(|phase| outer.get(phase).ends.is_some()) {
                 open.ledger.finished = Some(open.stored.version.0.clone());
-                if open.notes.is_empty() {
+                if !open.ledger.is_ended_by_hand(&outer.field, &phase) || open.notes.is_empty() {
+                    open.ledger.untold.append(&mut open.notes);
                     self.put_ledger(&found.id, open.ledger_version.as_ref(), &open.ledger)?;
                     return Ok(None);
                 }
@@ -100,7 +105,8 @@ impl Gate<'_> {
                 let answer = Answer::allow(Outcome::Aborted);
                 let (event_name, answer_given) = (event.name.clone(), answer.clone());
                 open.ledger.last = Some(Last { at: now, event: event_name, answer: answer_given });
-                return self.pass(open, &event, answer, None).map(Some);
+                let passed = self.pass(open, &event, answer, None)?;
+                return Ok(Some(Answered { over: true, ..passed }));
             }
             if let Some(session) = &stop.session {
                 if let Some(before) =
@@ -109,24 +115,27 @@ impl Gate<'_> {
                     let note =
                         format!("run {} was adopted from session {}", found.id, before.session);
                     open.notes.push(note);
-                    open.ledger.insisting = None;
                 }
                 open.ledger.owner = Some(Owner { session: session.clone(), seen: now });
             }
-            let ours = open.ledger.insisting.clone();
-            if foreign_loop(open.workflow.reentry, stop, ours.is_some()) {
+            // What another session was told does not count against this one.
+            if !open.ledger.is_insisting(&stop.session) {
+                open.ledger.insisting = None;
+            }
+            let told = open.ledger.insisting.clone();
+            if foreign_loop(open.workflow.reentry, stop, ours || told.is_some()) {
                 let why = "another hook's block caused this stop, so nothing was decided";
                 let outcome = Some(Outcome::Waiting);
                 let until = Some(Until::External);
                 let answer = Answer::Allow { outcome, until, message: None };
                 return self.pass(open, &event, answer, Some(why)).map(Some);
             }
-            let mut step = self.decide(&mut open, &event, &stop.told);
-            self.missing(&open, checking, &mut step)?;
-            self.reenter(&open, stop, ours.as_ref(), &mut step);
+            let mut step = self.decide(&mut open, &event, &stop.told, checking);
+            self.missing(&mut open, checking, &event, &mut step)?;
+            self.reenter(&open, stop, told.as_ref(), &mut step);
             let new = written(&open, &step);
             self.govern(&mut open, stop, new.as_deref(), &mut step, now);
-            self.commit(open, &event, step, new).map(Some)
+            self.commit(open, &event, step, new, checking).map(Some)
         })
     }
 
@@ -145,12 +154,18 @@ impl Gate<'_> {
         let updated = workflow.updated.as_ref().and_then(|field| step.document.get(field));
         let left = step.moves.iter().any(|step| step.from != step.to);
         let state = left.then(|| state_without(text, updated.and_then(Json::as_str)));
+        let limits = self.project.config.limits(&workflow.name);
         let insisting = open.ledger.insisting.as_ref();
+        let unmoved = insisting.filter(|last| !last.moved_on(&open.before, &step.readings));
+        // The tree is looked at only where it would be called stuck without.
+        let near = open.ledger.tally.same_reason >= limits.same_reason.unwrap_or(0);
+        let moved_on =
+            unmoved.is_none_or(|last| near && git::changed_since(&self.project.root, last.since));
         let situation = Situation {
             now,
             last: open.ledger.last.as_ref().map(|last| last.at),
             fresh: stop.after_block == Some(false),
-            moved_on: insisting.is_none_or(|last| last.moved_on(&open.before, &step.readings)),
+            moved_on,
             used_tools: stop.told.used_tools(),
             // Clients that have a cap say whether a stop follows a block.
             client_cap: stop.client_cap.filter(|_| stop.after_block.is_some()),
@@ -158,7 +173,6 @@ impl Gate<'_> {
             patience: u64::from(workflow.patience),
             state,
         };
-        let limits = self.project.config.limits(&workflow.name);
         let run = open.found.id.to_string();
         let (answer, warnings) = open.ledger.tally.count(&run, &limits, &situation);
         open.notes.extend(warnings);
@@ -186,10 +200,14 @@ impl Gate<'_> {
             notes: open.notes.iter().cloned().chain(why.map(str::to_string)).collect(),
             ..blank_line(Timestamp::now())
         };
-        open.ledger = self.write_line(&open.found.id, open.ledger, line)?;
+        let (ledger, said) = self.write_line(&open.found.id, open.ledger, line)?;
+        open.ledger = ledger;
+        open.notes.extend(said);
+        open.notes.splice(0..0, std::mem::take(&mut open.ledger.untold));
         self.put_ledger(&open.found.id, open.ledger_version.as_ref(), &open.ledger)?;
         let (run, document) = (open.found.id.clone(), open.document);
-        Ok(Answered { run, answer, document, block_exit: 0, notes: open.notes })
+        let (block_exit, over, notes) = (0, false, open.notes);
+        Ok(Answered { run, answer, document, block_exit, notes, over })
     }
 
     /// Lets a stop go where insisting would only repeat itself, or where background work goes on.
