@@ -600,3 +600,35 @@ fn an_issue_is_worked_on_in_a_worktree_and_landed() {
     assert!(!scene.path(tree).exists());
     assert!(!git(&scene, &["branch"]).lines().any(|line| line.trim() == "phasegate/issue/abc-1"));
 }
+
+#[test]
+fn a_branch_lands_only_after_its_check() {
+    let scene = Scene::new();
+    git(&scene, &["init", "-q", "-b", "main"]);
+    scene.file(".gitignore", ".worktrees\n.jwz\n.phasegate\nhome\n").file("a.txt", "1\n");
+    scene.file("check.sh", "#!/bin/sh\necho looked in $PWD; grep -q good a.txt\n");
+    std::fs::set_permissions(
+        scene.path("check.sh"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    git(&scene, &["add", "-A"]);
+    git(&scene, &["commit", "-qm", "first"]);
+    scene.file(".phasegate/config.toml", "[workflow.loop.const]\nLAND_CHECK = \"./check.sh\"\n");
+    let start = ["loop", "start", "--mode", "issue", "--issue", "x", "--worktree", "--prompt", "x"];
+    // What a project's configuration makes a built-in workflow run needs consent.
+    let ran = scene.run(&start);
+    assert!(ran.code == Some(1) && ran.stderr.contains("phasegate trust loop"), "{ran:?}");
+    assert_eq!(scene.by_hand(&["trust", "loop"]).code, Some(0));
+    let said = scene.ok(&start);
+    assert!(said.contains("Work in .worktrees/phasegate/x") && said.contains(DONE), "{said}");
+    scene.file(".worktrees/phasegate/x/a.txt", "bad\n");
+    git(&scene, &["-C", ".worktrees/phasegate/x", "commit", "-qam", "bad"]);
+    let ran = scene.run(&["loop", "land"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("looked in"), "{ran:?}");
+    assert_eq!(scene.read("a.txt"), "1\n");
+    scene.file(".worktrees/phasegate/x/a.txt", "good\n");
+    git(&scene, &["-C", ".worktrees/phasegate/x", "commit", "-qam", "good"]);
+    scene.ok(&["loop", "land"]);
+    assert_eq!(scene.read("a.txt"), "good\n");
+}

@@ -50,6 +50,9 @@ pub struct Case {
     /// What came of checks, by name.
     #[serde(default)]
     pub check: BTreeMap<String, CheckResult>,
+    /// Values of constants, as the configuration gives them: JSON.
+    #[serde(default, rename = "const")]
+    pub constants: BTreeMap<String, String>,
     #[serde(default = "Case::stop")]
     pub event: String,
     pub params: Option<String>,
@@ -176,10 +179,15 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
         last_message: case.last_message.clone(),
         checks: case.check.clone(),
     };
+    let mut configured = workflow.clone();
+    for (name, value) in &case.constants {
+        let known = configured.constants.iter_mut().find(|(known, _)| known == name);
+        known.ok_or(format!("there is no constant {name}"))?.1 = parse(name, value)?;
+    }
     let params = case.params.as_ref().map_or(Ok(Json::object()), |text| parse("params", text))?;
     let event = Event { name: case.event.clone(), actor: Actor::Worker, session: None, params };
     let run = RunFacts { name: "case".into(), document: workflow.document_of("case") };
-    Ok(decide(workflow, document, &event, &run, Arc::new(evidence)))
+    Ok(decide(&configured, document, &event, &run, Arc::new(evidence)))
 }
 
 fn compare(expect: &Expect, step: &Step) -> Vec<String> {

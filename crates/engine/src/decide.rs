@@ -464,10 +464,10 @@ impl<'w> Deciding<'w> {
             effects.push(Effect::Write { place, text });
         }
         for command in &rule.run {
-            let (_, parts) = &self.workflow.commands[*command];
+            let (_, command) = &self.workflow.commands[*command];
             let parts: Result<Vec<String>, Fault> =
-                parts.iter().map(|part| self.text(*part)).collect();
-            effects.push(Effect::Run(parts?));
+                command.parts.iter().map(|part| self.text(*part)).collect();
+            effects.push(Effect::Run(parts?, command.timeout));
         }
         if rule.remove {
             effects.push(Effect::Remove);

@@ -314,6 +314,8 @@ pub struct CommandText {
     /// The program and its arguments, each a text with holes. No shell reads them.
     #[schemars(with = "Vec<String>")]
     pub run: Vec<Spanned<String>>,
+    /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
+    pub timeout: Option<String>,
 }
 
 /// A parameter of an action.

@@ -35,9 +35,9 @@ pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnost
     }
     for action in &workflow.actions {
         let texts = match &action.does {
-            Does::Create { name, document } => [*name, Some(*document)],
-            Does::Show { text, json } => [Some(*text), *json],
-            Does::Event => [None, None],
+            Does::Create { name, document, shows } => [*name, Some(*document), *shows],
+            Does::Show { text, json } => [Some(*text), *json, None],
+            Does::Event => [None, None, None],
         };
         let scope = check.scope(OUTER);
         for text in texts.into_iter().flatten() {
@@ -179,7 +179,8 @@ impl Check<'_> {
             }
         }
         let places = rule.write.iter().flat_map(|(place, text)| [*place, *text]);
-        let commands = rule.run.iter().flat_map(|command| workflow.commands[*command].1.clone());
+        let commands =
+            rule.run.iter().flat_map(|command| workflow.commands[*command].1.parts.clone());
         for text in places.chain(commands) {
             self.text(&workflow.texts[text.0], scope);
         }

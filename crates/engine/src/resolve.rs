@@ -5,6 +5,7 @@ mod records;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use toml::Spanned;
 
@@ -19,8 +20,8 @@ use crate::digest::digest_of;
 use crate::json::Json;
 use crate::types::Type;
 use crate::workflow::{
-    Action, Assignment, Binding, Does, Expression, Guard, Machine, MachineId, NewValue, OUTER,
-    Param, Phase, PhaseId, Reply, Rule, RuleSet, TextId, TextTemplate, Workflow,
+    Action, Assignment, Binding, Command, Does, Expression, Guard, Machine, MachineId, NewValue,
+    OUTER, Param, Phase, PhaseId, Reply, Rule, RuleSet, TextId, TextTemplate, Workflow,
 };
 
 /// The name of the machine on the state document, and of the document in expressions.
@@ -446,18 +447,14 @@ impl Resolver<'_> {
             this.file("templates", file.get_ref(), file.span())
         };
         let does = match (file(self, &text.creates), file(self, &text.shows)) {
-            (Some(document), None) => {
+            (Some(document), shows) => {
                 let name = text.name.as_ref().map(|name| {
                     self.inline(name.get_ref().clone(), self.source.clone(), name.span())
                 });
-                Does::Create { name, document }
+                Does::Create { name, document, shows }
             }
             (None, Some(shown)) => Does::Show { text: shown, json: file(self, &text.shows_json) },
             (None, None) => Does::Event,
-            (Some(_), Some(_)) => {
-                self.error(name.span(), "shape", "an action creates or shows, not both");
-                Does::Event
-            }
         };
         let plain = |name: &str| {
             name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -497,7 +494,7 @@ impl Resolver<'_> {
         Action { name: name.get_ref().clone(), about: text.about.clone(), params, does }
     }
 
-    fn command(&mut self, name: &Spanned<String>, text: &CommandText) -> (String, Vec<TextId>) {
+    fn command(&mut self, name: &Spanned<String>, text: &CommandText) -> (String, Command) {
         if text.run.is_empty() {
             self.error(
                 name.span(),
@@ -509,7 +506,15 @@ impl Resolver<'_> {
         let parts = text.run.iter();
         let parts =
             parts.map(|part| self.inline(part.get_ref().clone(), source.clone(), part.span()));
-        (name.get_ref().clone(), parts.collect())
+        let parts = parts.collect();
+        (name.get_ref().clone(), Command { parts, timeout: self.timeout(name, &text.timeout) })
+    }
+
+    fn timeout(&mut self, name: &Spanned<String>, text: &Option<String>) -> Duration {
+        check::timeout(text.as_deref()).unwrap_or_else(|message| {
+            self.error(name.span(), "shape", message);
+            Duration::ZERO
+        })
     }
 
     fn check(&mut self, name: &Spanned<String>, text: &CheckText) -> Check {
@@ -520,10 +525,7 @@ impl Resolver<'_> {
                 "`run` is empty: it names a program and its arguments",
             );
         }
-        let timeout = check::timeout(text.timeout.as_deref()).unwrap_or_else(|message| {
-            self.error(name.span(), "shape", message);
-            std::time::Duration::ZERO
-        });
+        let timeout = self.timeout(name, &text.timeout);
         let (about, run) = (text.about.clone(), text.run.clone());
         Check { name: name.get_ref().clone(), about, run, timeout }
     }

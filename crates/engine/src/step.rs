@@ -1,5 +1,7 @@
 //! What came of an event: the answer, the document as it is now, and how it came about.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
@@ -68,8 +70,8 @@ pub struct Step {
 pub enum Effect {
     /// Write a text to a place.
     Write { place: String, text: String },
-    /// Run a command.
-    Run(Vec<String>),
+    /// Run a command, for no longer than this.
+    Run(Vec<String>, Duration),
     /// Remove the state document.
     Remove,
 }

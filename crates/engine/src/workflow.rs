@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::answer::{Outcome, Until};
 use crate::check::Check;
@@ -41,8 +42,8 @@ pub struct Workflow {
     pub machines: Vec<Machine>,
     pub actions: Vec<Action>,
     pub checks: Vec<Check>,
-    /// Commands that rules run: the program and its arguments.
-    pub commands: Vec<(String, Vec<TextId>)>,
+    /// Commands that rules run, by name.
+    pub commands: Vec<(String, Command)>,
     pub texts: Vec<TextTemplate>,
 }
 
@@ -177,6 +178,13 @@ pub enum Reply {
     Deny(TextId),
 }
 
+/// A command that a rule runs: the program and its arguments, and how long it may take.
+#[derive(Clone, Debug)]
+pub struct Command {
+    pub parts: Vec<TextId>,
+    pub timeout: Duration,
+}
+
 /// Something that can be asked of a workflow.
 #[derive(Clone, Debug)]
 pub struct Action {
@@ -189,8 +197,8 @@ pub struct Action {
 /// What an action does.
 #[derive(Clone, Debug)]
 pub enum Does {
-    /// Makes a new run.
-    Create { name: Option<TextId>, document: TextId },
+    /// Makes a new run, and shows a text about it.
+    Create { name: Option<TextId>, document: TextId, shows: Option<TextId> },
     /// Shows a text, and JSON with `--json`.
     Show { text: TextId, json: Option<TextId> },
     /// Is an event for the rules.

@@ -21,9 +21,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// The command of this program that supervises.
 pub const SUPERVISE: &str = "supervise";
 
-/// How long a command may take that a rule runs.
-const SHORT: Duration = Duration::from_mins(1);
-
 /// How much of its output is kept.
 const MOST_TAIL: u64 = 4_000;
 
@@ -82,13 +79,13 @@ pub fn run(command: &[String], folder: &Path, timeout: Duration, log: &File) -> 
     serde_json::from_str(&report).map_err(|_| io::Error::other("its supervisor died"))
 }
 
-/// Runs a short command; whether it ended well, and the end of what it printed.
+/// Runs a command; whether it ended well, and the end of what it printed.
 ///
 /// # Errors
 /// As for [`run`].
-pub fn output(command: &[String], folder: &Path) -> io::Result<(bool, String)> {
+pub fn output(command: &[String], folder: &Path, timeout: Duration) -> io::Result<(bool, String)> {
     let mut log = tempfile::tempfile()?;
-    let end = run(command, folder, SHORT, &log)?;
+    let end = run(command, folder, timeout, &log)?;
     let text = tail(&mut log, MOST_TAIL)?;
     Ok(match end {
         End::Exited(0) => (true, text),

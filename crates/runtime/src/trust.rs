@@ -17,7 +17,8 @@ const ALL: &str = "PHASEGATE_TRUST_ALL";
 /// consented to.
 pub fn is_trusted(origin: &Origin, definition: &str) -> bool {
     let own = match origin {
-        Origin::BuiltIn => true,
+        // A project's configuration can change what it runs.
+        Origin::BuiltIn => !definition.contains(" with "),
         Origin::File(path) => user_folder().is_some_and(|folder| path.starts_with(folder)),
     };
     own || std::env::var_os(ALL).is_some_and(|value| value == "1")

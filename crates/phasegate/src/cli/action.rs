@@ -14,6 +14,7 @@ use phasegate_runtime::catalog::Entry;
 use phasegate_runtime::config::Config;
 use phasegate_runtime::gate::{Answered, Gate};
 use phasegate_runtime::project::Project;
+use phasegate_runtime::run::RunId;
 
 use super::{Failed, Outcome, chosen_among, event};
 use crate::print;
@@ -90,11 +91,17 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     };
     let event = Event { params: given(action, matches)?, ..event(&action.name) };
     let as_json = matches.get_flag("json");
-    if let Does::Create { name, document } = &action.does {
+    if let Does::Create { name, document, shows } = &action.does {
         let (run, answered) = gate.start(&workflow, (*name, *document), &event)?;
         return match answered {
             Some(answered) if answered.answer.text().is_some() => Ok(say(&answered, as_json)),
-            _ => started(&workflow, &run, as_json),
+            _ => {
+                let shown = shows.map(|text| {
+                    let run = gate.run(&run.to_string())?;
+                    gate.show(&workflow, &run, text, &event)
+                });
+                started(&workflow, &run, shown.transpose()?.as_deref(), as_json)
+            }
         };
     }
     let full = |chosen: &String| {
@@ -148,15 +155,18 @@ fn start(gate: &Gate, workflow: &Workflow, matches: &ArgMatches) -> Outcome {
     let given = name.map(|name| ("name".to_string(), Json::from(name)));
     let event = Event { params: params(given), ..event(START) };
     let run = gate.create(workflow, None, &event)?;
-    started(workflow, &run, matches.get_flag("json"))
+    started(workflow, &run, None, matches.get_flag("json"))
 }
 
-fn started(workflow: &Workflow, run: &phasegate_runtime::run::RunId, as_json: bool) -> Outcome {
+fn started(workflow: &Workflow, run: &RunId, shown: Option<&str>, as_json: bool) -> Outcome {
     let document = workflow.document_of(&run.name);
     if as_json {
         print::json(&serde_json::json!({ "run": run, "document": document }));
     } else {
         print::line(&format!("Run {run} has started: {document}"));
+        if let Some(shown) = shown {
+            print::line(shown.trim_end());
+        }
         print::line(match super::session() {
             Some(_) => "It answers the stops of this session.",
             None => "It answers the stops of the first session here that has no other run.",

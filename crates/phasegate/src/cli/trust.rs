@@ -26,8 +26,9 @@ fn show(workflow: &Workflow) {
     for check in &workflow.checks {
         print::line(&format!("  check {}: {:?}", check.name, check.run));
     }
-    for (name, parts) in &workflow.commands {
-        let parts: Vec<&str> = parts.iter().map(|part| &*workflow.texts[part.0].text).collect();
+    for (name, command) in &workflow.commands {
+        let parts: Vec<&str> =
+            command.parts.iter().map(|part| &*workflow.texts[part.0].text).collect();
         print::line(&format!("  command {name}: {parts:?}"));
     }
     for (_, rule) in workflow.rules() {
@@ -42,9 +43,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Gate::new(project);
     let workflow = gate.workflow(name)?;
     let origin = project.workflow(name).map(|entry| entry.origin.clone());
-    let Some(Origin::File(path)) = origin else {
-        print::line(&format!("Workflow {name} is built in: it needs no consent."));
-        return Ok(ExitCode::SUCCESS);
+    let path = match origin {
+        Some(Origin::File(path)) => path,
+        _ => project.root.join(".phasegate/config.toml"),
     };
     if options.revoke {
         let was = trust::distrust(&workflow.digest)?;
@@ -52,8 +53,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::line(&format!("Workflow {name} {said}."));
         return Ok(ExitCode::SUCCESS);
     }
-    if !workflow.acts() {
-        print::line(&format!("Workflow {name} runs and writes nothing: it needs no consent."));
+    if gate.is_trusted(&workflow) {
+        print::line(&format!("Workflow {name} needs no consent: it is trusted, or does nothing."));
         return Ok(ExitCode::SUCCESS);
     }
     let shown = path.strip_prefix(&project.root).unwrap_or(&path);

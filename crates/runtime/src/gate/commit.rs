@@ -244,9 +244,9 @@ impl Gate<'_> {
                     let before = self.store.version(&key)?;
                     self.store.put(&key, before.as_ref(), format!("{text}\n").as_bytes())?;
                 }
-                Effect::Run(command) => {
+                Effect::Run(command, timeout) => {
                     let shown = command.join(" ");
-                    let (ok, output) = process::output(command, &self.project.root)
+                    let (ok, output) = process::output(command, &self.project.root, *timeout)
                         .map_err(|error| GateError::Other(format!("{shown}: {error}")))?;
                     if !ok {
                         return Err(GateError::Other(format!("{shown}: {}", output.trim_end())));
