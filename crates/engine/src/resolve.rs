@@ -507,11 +507,14 @@ impl Resolver<'_> {
         let parts =
             parts.map(|part| self.inline(part.get_ref().clone(), source.clone(), part.span()));
         let parts = parts.collect();
-        (name.get_ref().clone(), Command { parts, timeout: self.timeout(name, &text.timeout) })
+        (
+            name.get_ref().clone(),
+            Command { parts, timeout: self.timeout(name, text.timeout.as_deref()) },
+        )
     }
 
-    fn timeout(&mut self, name: &Spanned<String>, text: &Option<String>) -> Duration {
-        check::timeout(text.as_deref()).unwrap_or_else(|message| {
+    fn timeout(&mut self, name: &Spanned<String>, text: Option<&str>) -> Duration {
+        check::timeout(text).unwrap_or_else(|message| {
             self.error(name.span(), "shape", message);
             Duration::ZERO
         })
@@ -525,7 +528,7 @@ impl Resolver<'_> {
                 "`run` is empty: it names a program and its arguments",
             );
         }
-        let timeout = self.timeout(name, &text.timeout);
+        let timeout = self.timeout(name, text.timeout.as_deref());
         let (about, run) = (text.about.clone(), text.run.clone());
         Check { name: name.get_ref().clone(), about, run, timeout }
     }
