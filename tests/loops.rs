@@ -81,7 +81,7 @@ fn states(scene: &Scene) -> Vec<Value> {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let topic = lines.iter().find(|line| line["name"] == "loop:current").unwrap()["id"].clone();
     let own = lines.iter().filter(|line| line["type"] == "message" && line["topic_id"] == topic);
-    own.map(|line| serde_json::from_str(line["body"].as_str().unwrap()).unwrap()).collect()
+    own.filter_map(|line| serde_json::from_str(line["body"].as_str()?).ok()).collect()
 }
 
 #[track_caller]
@@ -187,7 +187,7 @@ fn a_message_that_somebody_else_posts_is_not_overwritten() {
     iterates(&say(&scene, "x"), 2, 9);
     // As the original tool posts: under its own lock, with its own fields.
     let abort = json!({ "type": "message", "id": "01ZZZZMSG00000000000000009", "topic_id": "01JFKQTOPICBBBBBBBBBBBBBBB",
-        "parent_id": null, "body": r#"{"schema":1,"event":"ABORT","stack":[]}"#, "created_at": 1, "sender": null, "git": null });
+        "parent_id": null, "body": r#"{"schema":1,"event":"ABORT","stack":[]}"#, "created_at": jiff::Timestamp::now().as_millisecond(), "sender": null, "git": null });
     let text = scene.read(MESSAGES);
     scene.file(MESSAGES, format!("{text}{abort}"));
     say(&scene, "x").allows();
@@ -208,18 +208,24 @@ fn the_escape_hatch_is_looked_at_before_any_processing() {
 }
 
 #[test]
-fn malformed_state_fails_open_and_loudly() {
-    for (text, message) in [
-        (store(&json!("not an object")), "phasegate:"),
-        (store(&Value::Null).replace("\"null\"", "\"{ broken\""), "not valid JSON"),
-        (store(&json!({ "schema": 1, "event": "STATE", "stack": "x" })), "does not fit"),
+fn malformed_state_is_aborted_loudly_and_traps_nobody() {
+    for text in [
+        store(&json!("not an object")),
+        store(&Value::Null).replace("\"null\"", "\"{ broken\""),
+        store(&json!({ "schema": 1, "event": "STATE", "stack": "x" })),
     ] {
         let scene = Scene::bare();
+        scene.file(MESSAGES, text.clone());
+        scene.stop().allows_saying("Run loop/current was given up");
+        let last = states(&scene).pop().unwrap();
+        assert_eq!((&last["event"], &last["reason"]), (&json!("ABORT"), &json!("CORRUPTED")));
+        scene.stop().allows();
+        assert!(scene.ok(&["status"]).contains("ended in phase aborted"));
+        // And a start gets out of it, too.
+        let scene = Scene::bare();
         scene.file(MESSAGES, text);
-        let said = scene.stop();
-        assert_eq!((said.code, said.json.get("decision")), (Some(0), None), "{said:?}");
-        let told = said.json["systemMessage"].as_str().unwrap_or_default();
-        assert!(told.contains(message), "{told}");
+        scene.ok(&["loop", "start", "--prompt", "x"]);
+        iterates(&say(&scene, "x"), 1, 10);
     }
 }
 
@@ -259,6 +265,8 @@ fn texts() -> Vec<(String, bool)> {
         (format!("| a |\n|---|\n| {d} |"), false),
         (format!("<!--\n{d}\n-->"), false),
         (format!("<pre>\n{d}\n</pre>"), false),
+        (format!("Use <code>\n{d}\n</code> to end"), false),
+        (format!("Use <code>this</code> to end:\n{d}"), true),
         (format!("`a code span\n{d}\nover lines`"), false),
         (format!("an unclosed ` backtick\n{d}"), true),
         (format!("`one` and `two`\n{d}"), true),
@@ -367,7 +375,7 @@ fn a_huge_transcript_costs_what_a_small_one_costs() {
         let done = line("assistant", false, DONE);
         std::io::Write::write_all(&mut file, format!("\n{filler}\n{done}\n").as_bytes()).unwrap();
         let before = bytes_read();
-        let said = phasegate_runtime::transcript::since_spoken_to(&path);
+        let said = phasegate_runtime::transcript::since_spoken_to(&path, None);
         assert_eq!(said.last().map(String::as_str), Some(DONE));
         bytes_read() - before
     };
@@ -450,11 +458,12 @@ fn a_start_that_makes_no_sense_is_refused_and_changes_nothing() {
         (&["--prompt", "x", "--mode", "banana"] as &[&str], "--mode is loop, issue or grind"),
         (&["--prompt", "x", "--max", "0"], "--max is at least 1"),
         (&[], "say what to do"),
-        (&["--prompt", "x", "--prompt-file", "y"], "say it once"),
+        (&["--prompt", "x", "--prompt-file", "home/x"], "say it once"),
         (&["--prompt-file", "missing.md"], "there is no file missing.md"),
-        (&["--prompt-file", "../secret"], "leaves the project"),
+        (&["--prompt-file", "/etc/hostname"], "is not in the project"),
         (&["--prompt", "x", "--worktree"], "--worktree goes with --mode issue"),
     ] {
+        scene.file("home/x", "");
         let ran = scene.run(&[&["loop", "start"], args].concat());
         assert!(ran.code == Some(1), "{args:?}: {ran:?}");
         assert!(format!("{}{}", ran.stdout, ran.stderr).contains(text), "{args:?}: {ran:?}");
@@ -631,4 +640,170 @@ fn a_branch_lands_only_after_its_check() {
     git(&scene, &["-C", ".worktrees/phasegate/x", "commit", "-qam", "good"]);
     scene.ok(&["loop", "land"]);
     assert_eq!(scene.read("a.txt"), "good\n");
+}
+
+#[test]
+fn the_store_is_read_as_the_original_tool_reads_it() {
+    let message = |id: &str, topic: &str, parent: Value, time: i64, body: Value| {
+        json!({ "type": "message", "id": id, "topic_id": topic, "parent_id": parent, "body": body,
+            "created_at": time, "sender": null, "git": null })
+    };
+    let (first, second) = ("01JFKQTOPICBBBBBBBBBBBBBBB", "01JFKQTOPICCCCCCCCCCCCCCCC");
+    let later = 1_734_777_000_002i64;
+    // An answer to a message is no state.
+    let scene = with_loop(0, 3);
+    let answer = message("01A", first, json!("01JFKQMSG00000000000000002"), later, json!("why?"));
+    scene.file(MESSAGES, format!("{}{answer}\n", scene.read(MESSAGES)));
+    iterates(&say(&scene, "x"), 1, 3);
+    // Two topics with one name, as a merge leaves them: the newest message counts. CRLF, no end.
+    let scene = with_loop(0, 3);
+    let topic = json!({ "type": "topic", "id": second, "name": "loop:current", "description": "", "created_at": later });
+    let state = message("01B", second, Value::Null, later, json!(body(4, 9).to_string()));
+    let text = format!("{}{topic}\n{state}", scene.read(MESSAGES)).replace('\n', "\r\n");
+    scene.file(MESSAGES, text);
+    iterates(&say(&scene, "x"), 5, 9);
+    iterates(&say(&scene, "x"), 6, 9);
+    // A body that is an object is what it says.
+    let scene = with_loop(0, 3);
+    let abort = message(
+        "01C",
+        first,
+        Value::Null,
+        later,
+        json!({ "schema": 1, "event": "ABORT", "stack": [] }),
+    );
+    scene.file(MESSAGES, format!("{}{abort}\n", scene.read(MESSAGES)));
+    say(&scene, "x").allows();
+}
+
+#[test]
+fn the_store_leads_nowhere_else() {
+    let outside = tempfile::tempdir().unwrap();
+    for name in ["messages.jsonl", "lock"] {
+        let scene = Scene::new();
+        std::fs::create_dir(scene.path(".jwz")).unwrap();
+        let target = outside.path().join(name);
+        std::os::unix::fs::symlink(&target, scene.path(&format!(".jwz/{name}"))).unwrap();
+        let ran = scene.run(&["loop", "start", "--prompt", "x"]);
+        assert!(ran.code == Some(1) && ran.stderr.contains("is no ordinary file"), "{ran:?}");
+        assert!(!target.exists());
+    }
+}
+
+#[test]
+fn a_cancel_from_outside_is_the_loops_own_and_sticks() {
+    let scene = Scene::new();
+    scene.ok(&["loop", "start", "--prompt", "one", "--max", "3"]);
+    iterates(&say(&scene, "x"), 1, 3);
+    scene.ok(&["cancel", "loop/current", "--reason", "enough"]);
+    assert_eq!(states(&scene).pop().unwrap()["event"], "ABORT");
+    scene.ok(&["loop", "start", "--prompt", "two", "--max", "5"]);
+    let status = scene.ok(&["loop", "status"]);
+    assert!(!status.contains("outside"), "the cancelled loop is gone: {status}");
+    iterates(&say(&scene, "x"), 1, 5);
+    // A lost ledger does not bring the cancel back.
+    std::fs::remove_file(scene.path(".phasegate/runs/loop/current/ledger.json")).unwrap();
+    let said = say(&scene, "x");
+    assert_eq!(said.json["decision"], "block", "{said:?}");
+}
+
+#[test]
+fn waiting_for_background_work_is_no_iteration() {
+    let scene = with_loop(0, 2);
+    let mut payload = scene.payload();
+    payload["background_tasks"] = json!([{ "id": "t", "status": "running" }]);
+    for _ in 0..4 {
+        scene.hook(&payload).allows_saying("waits for background work");
+    }
+    iterates(&say(&scene, "x"), 1, 2);
+}
+
+#[test]
+fn another_session_does_not_start_inside_of_a_loop() {
+    let scene = Scene::new();
+    scene.ok(&["loop", "start", "--prompt", "x"]);
+    iterates(&say(&scene, "x"), 1, 10);
+    let mut command = scene.command();
+    command
+        .args(["loop", "start", "--prompt", "y"])
+        .env("CLAUDECODE", "1")
+        .env("CLAUDE_CODE_SESSION_ID", "s2");
+    let ran = finish(scene.spawn(command, b""));
+    assert!(ran.code == Some(1) && ran.stderr.contains("belongs to another session"), "{ran:?}");
+    iterates(&say(&scene, "x"), 2, 10);
+}
+
+#[test]
+fn parallel_starts_all_count() {
+    let scene = Scene::new();
+    let starts: Vec<_> = (0..8)
+        .map(|_| {
+            let mut command = scene.command();
+            command.args(["loop", "start", "--prompt", "x"]);
+            scene.spawn(command, b"")
+        })
+        .collect();
+    for start in starts {
+        let ran = finish(start);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+    assert_eq!(states(&scene).pop().unwrap()["stack"].as_array().unwrap().len(), 8);
+}
+
+#[test]
+fn a_worktree_inside_of_a_project_is_gated_by_the_project() {
+    let scene = Scene::new();
+    git(&scene, &["init", "-q", "-b", "main"]);
+    scene
+        .file(".gitignore", ".worktrees\nhome\n")
+        .file(".phasegate/config.toml", "[limits]\nblocks = 99\n");
+    scene.file(MESSAGES, store(&json!({ "schema": 1, "event": "DONE", "stack": [] })));
+    git(&scene, &["add", "-A"]);
+    git(&scene, &["commit", "-qm", "first"]);
+    scene.ok(&["loop", "start", "--mode", "issue", "--issue", "x", "--worktree", "--prompt", "p"]);
+    let mut payload = scene.payload();
+    payload["cwd"] = json!(scene.path(".worktrees/phasegate/x"));
+    iterates(&scene.hook(&payload), 1, 10);
+}
+
+#[test]
+fn texts_are_written_as_they_are() {
+    let scene = Scene::new();
+    scene.ok(&["loop", "start", "--prompt", r#"{"task":"x","n":1}"#]);
+    let file =
+        states(&scene).pop().unwrap()["stack"][0]["prompt_file"].as_str().unwrap().to_string();
+    assert_eq!(scene.read(&file), "{\"task\":\"x\",\"n\":1}\n");
+    // From a folder below, a path is what it is there.
+    scene.file("sub/task.md", "x");
+    let mut command = scene.command();
+    command.args(["loop", "start", "--prompt-file", "task.md"]).current_dir(scene.path("sub"));
+    assert_eq!(finish(scene.spawn(command, b"")).code, Some(0));
+    assert_eq!(states(&scene).pop().unwrap()["stack"][1]["prompt_file"], "sub/task.md");
+}
+
+#[test]
+fn a_signal_from_before_the_loop_began_does_not_end_it() {
+    let scene = Scene::new();
+    scene.ok(&["loop", "start", "--prompt", "x"]);
+    let at = |seconds: i64, text: &str| {
+        let mut line: Value = serde_json::from_str(&line("assistant", false, text)).unwrap();
+        line["timestamp"] = json!(now(seconds));
+        line.to_string()
+    };
+    scene.file(
+        "transcript.jsonl",
+        format!("{}\n{}\n{}\n", line("user", false, "go"), at(60, DONE), at(0, "Started.")),
+    );
+    iterates(&say(&scene, "Started."), 1, 10);
+}
+
+#[test]
+fn an_upgrade_in_mid_run_keeps_the_consent() {
+    let scene = Scene::new();
+    scene.file(FILE, "---\nactive: true\nmode: loop\niteration: 0\nmax_iterations: 3\n---\nx\n");
+    iterates(&say(&scene, "x"), 1, 3);
+    // As a new version of a built-in definition does, this makes the run keep to its copy.
+    scene.file(".phasegate/config.toml", "[workflow.loop.const]\nMAX_ITERATIONS = 11\n");
+    say(&scene, DONE).allows_saying("The loop is complete");
+    assert!(!scene.exists(FILE));
 }

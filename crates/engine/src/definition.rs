@@ -58,6 +58,10 @@ pub struct Head {
     /// An expression that tells the phase from the state document, where no field holds it.
     #[schemars(with = "Option<String>")]
     pub derive: Option<Spanned<String>>,
+    /// A template in `templates/` for the document that takes the place of one that cannot be read
+    /// or does not fit: the run is given up. Without one, that is a fault.
+    #[schemars(with = "Option<String>")]
+    pub unreadable: Option<Spanned<String>>,
     /// An environment variable: while it is 1, no run of the workflow is looked at.
     pub disable: Option<String>,
     /// What an agent is told about the run when its session starts or goes on after a compaction.
@@ -346,6 +350,8 @@ pub enum ParamType {
     Boolean,
     /// The path of a file whose JSON is the value.
     JsonFile,
+    /// The path of a file in the project, as its path there.
+    File,
 }
 
 /// A whole definition, as written.

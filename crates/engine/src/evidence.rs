@@ -44,8 +44,9 @@ pub trait Evidence: Send + Sync {
     fn last_message(&self) -> Option<String>;
     /// What the agent said in the current turn, oldest first.
     fn turn(&self) -> Vec<String>;
-    /// What the agent said since somebody last spoke to it, a hook included, oldest first.
-    fn said(&self) -> Vec<String>;
+    /// What the agent said since somebody last spoke to it, a hook included, and not before a
+    /// time, oldest first.
+    fn said(&self, since: Option<Timestamp>) -> Vec<String>;
     /// Files that differ from the last commit, and new ones.
     fn changed_files(&self, folder: &str) -> Result<Vec<String>, NoEvidence>;
     /// A name that nothing else has: a ULID.
@@ -198,8 +199,8 @@ impl Recorder {
     }
 
     /// What the agent said since somebody last spoke to it.
-    pub fn said(&self) -> Vec<String> {
-        let said = self.world.said();
+    pub fn said(&self, since: Option<Timestamp>) -> Vec<String> {
+        let said = self.world.said(since);
         self.note("said".into(), format!("{} messages", said.len()), String::new());
         said
     }
@@ -292,7 +293,7 @@ impl Evidence for GivenEvidence {
         self.last_message.clone().into_iter().collect()
     }
 
-    fn said(&self) -> Vec<String> {
+    fn said(&self, _since: Option<Timestamp>) -> Vec<String> {
         self.turn()
     }
 

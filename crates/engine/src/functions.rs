@@ -27,7 +27,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("env", "env(name): an environment variable, none where it is not set"),
     ("last_message", "last_message(): what the agent said last, empty where it said nothing"),
     ("transcript", "transcript(): what the agent said in this turn, a list of texts"),
-    ("said", "said(): what the agent said since somebody last spoke to it, a list of texts"),
+    ("said", "said([time]): what the agent said since somebody last spoke to it, and since a time"),
     (
         "changed_files",
         "changed_files([folder]): files that differ from the last commit, and new ones",
@@ -160,7 +160,9 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     let world = evidence.clone();
     env.add_function("last_message", move || world.last_message().unwrap_or_default());
     let world = evidence.clone();
-    env.add_function("said", move || list(world.said()));
+    env.add_function("said", move |since: Option<&str>| {
+        list(world.said(since.and_then(|time| time.parse().ok())))
+    });
     let world = evidence.clone();
     env.add_function("changed_files", move |folder: Option<&str>| {
         match world.changed_files(folder.unwrap_or(".")) {

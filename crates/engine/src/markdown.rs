@@ -39,24 +39,39 @@ pub fn tables(text: &str) -> Vec<Json> {
 /// The lines of a text that are neither code (fenced, indented, inline, or in HTML) nor a comment,
 /// without the space around them.
 pub fn plain_lines(text: &str) -> Vec<String> {
-    let hidden: Vec<Range<usize>> = Parser::new(text)
-        .into_offset_iter()
-        .filter(|(event, range)| match event {
-            Event::Start(Tag::CodeBlock(_)) | Event::Code(_) => true,
-            Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => hides(&text[range.clone()]),
-            _ => false,
-        })
-        .map(|(_, range)| range)
-        .collect();
+    let mut hidden: Vec<Range<usize>> = Vec::new();
+    // Where inline HTML began that shows its content as code.
+    let mut code: Option<usize> = None;
+    for (event, range) in Parser::new(text).into_offset_iter() {
+        match event {
+            Event::Start(Tag::CodeBlock(_)) | Event::Code(_) => hidden.push(range),
+            Event::Start(Tag::HtmlBlock) if hides(&text[range.clone()]) => hidden.push(range),
+            Event::InlineHtml(html) if html.starts_with("</") => {
+                hidden.extend(code.take().map(|start| start..range.end));
+            }
+            Event::InlineHtml(html) if hides(&html) => {
+                code = code.or(Some(range.start));
+                hidden.push(range);
+            }
+            Event::End(TagEnd::Paragraph) => {
+                hidden.extend(code.take().map(|start| start..range.end));
+            }
+            _ => {}
+        }
+    }
+    hidden.sort_by_key(|range| range.start);
     let mut lines = Vec::new();
     let mut start = 0;
-    // Both go through the text from its beginning to its end.
+    // Both go through the text from its beginning to its end; what is hidden reaches so far.
+    let mut reach = 0;
     let mut hidden = hidden.into_iter().peekable();
     for line in text.split_inclusive('\n') {
         let end = start + line.len();
         let plain = line.trim();
-        while hidden.next_if(|hidden| hidden.end <= start).is_some() {}
-        let shown = hidden.peek().is_none_or(|hidden| hidden.start >= end);
+        while let Some(next) = hidden.next_if(|hidden| hidden.start < end) {
+            reach = reach.max(next.end);
+        }
+        let shown = reach <= start;
         if !plain.is_empty() && shown {
             lines.push(plain.to_string());
         }

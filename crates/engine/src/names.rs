@@ -44,9 +44,9 @@ pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnost
             check.text(&workflow.texts[text.0], &scope);
         }
     }
-    if let Some(note) = workflow.note {
+    for text in [workflow.note, workflow.unreadable].into_iter().flatten() {
         let scope = check.scope(OUTER);
-        check.text(&workflow.texts[note.0], &scope);
+        check.text(&workflow.texts[text.0], &scope);
     }
     collisions(workflow, definition, found);
     cycles(workflow, found);

@@ -141,6 +141,9 @@ impl Resolver<'_> {
         let mut machines = vec![self.machine(STATE, &head.field, None, &definition.outer)];
         machines[0].derive = head.derive.as_ref().map(|derive| self.expression(derive));
         let note = head.note.as_ref().and_then(|note| self.text(note));
+        let unreadable = head.unreadable.as_ref();
+        let unreadable =
+            unreadable.and_then(|file| self.file("templates", file.get_ref(), file.span()));
         machines[0].initial = self.phase_named(&machines[0].phases, &head.initial);
         for inner in &definition.inner {
             machines.push(self.inner(inner));
@@ -157,6 +160,7 @@ impl Resolver<'_> {
             document,
             fallback: head.fallback.clone(),
             note,
+            unreadable,
             updated: head.updated.clone(),
             protected: head.protected.clone(),
             reentry: head.reentry,

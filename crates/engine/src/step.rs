@@ -65,6 +65,18 @@ pub struct Step {
     pub effects: Vec<Effect>,
 }
 
+impl Step {
+    /// Gives another answer than the block that the rules wanted. What has moved on stays; what the
+    /// block alone has changed, as a count of blocks, is not done.
+    pub fn let_go(&mut self, answer: Answer) {
+        self.answer = answer;
+        if self.moves.is_empty() {
+            self.changed = false;
+            self.effects.clear();
+        }
+    }
+}
+
 /// Something to be done in the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {

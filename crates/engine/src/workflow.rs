@@ -26,6 +26,8 @@ pub struct Workflow {
     pub fallback: Option<String>,
     /// What an agent is told about a run.
     pub note: Option<TextId>,
+    /// What takes the place of a document that cannot be read.
+    pub unreadable: Option<TextId>,
     /// The field that is set to the time of every change.
     pub updated: Option<String>,
     /// Paths of fields that only the rules may change.

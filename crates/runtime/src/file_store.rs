@@ -4,6 +4,8 @@
 //! writing a temporary file beside it, flushing it to the disk, and exchanging it with the old one:
 //! whoever reads sees the old or the new whole.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -38,6 +40,8 @@ const RUNS: &str = ".phasegate/runs";
 #[derive(Clone, Debug)]
 pub struct FileStore {
     root: PathBuf,
+    /// Folders of runs that are known to be in the project.
+    folders: RefCell<HashMap<RunId, PathBuf>>,
 }
 
 struct FileLease(
@@ -49,25 +53,39 @@ impl Lease for FileLease {}
 impl FileStore {
     /// The store of the project at `root`.
     pub fn new(root: &Path) -> FileStore {
-        FileStore { root: root.to_path_buf() }
+        FileStore { root: root.to_path_buf(), folders: RefCell::default() }
     }
 
     /// A file of a run: its ledger, its journal, its lock. A link that leads out of the project is
     /// refused, since a cloned repository could bring one along.
     fn file(&self, run: &RunId, name: &str) -> Result<PathBuf, StoreError> {
-        let (workflow, run) = (filename(&run.workflow), filename(&run.name));
-        let place = match run.as_str() {
-            "" => format!("{RUNS}/{workflow}/{name}"),
-            run => format!("{RUNS}/{workflow}/{run}/{name}"),
+        let inside = |place: &str| {
+            world::inside(&self.root, place).map_err(|why| StoreError::Refused(why.to_string()))
         };
-        world::inside(&self.root, &place).map_err(|why| StoreError::Refused(why.to_string()))
+        let place = || match (filename(&run.workflow), filename(&run.name)) {
+            (workflow, run) if run.is_empty() => format!("{RUNS}/{workflow}"),
+            (workflow, run) => format!("{RUNS}/{workflow}/{run}"),
+        };
+        let known = self.folders.borrow().get(run).cloned();
+        let folder = match known {
+            Some(folder) => folder,
+            None => {
+                let folder = inside(&place())?;
+                self.folders.borrow_mut().insert(run.clone(), folder.clone());
+                folder
+            }
+        };
+        let file = folder.join(name);
+        if file.is_symlink() { inside(&format!("{}/{name}", place())) } else { Ok(file) }
     }
 
     /// The file of a value; of a topic, its folder.
     fn path(&self, key: &Key) -> Result<PathBuf, StoreError> {
         match key {
-            Key::Document(place) => world::inside(&self.root, Place::of(place).path())
-                .map_err(|why| StoreError::Refused(why.to_string())),
+            Key::Document(place) | Key::Text(place) => {
+                world::inside(&self.root, Place::of(place).path())
+                    .map_err(|why| StoreError::Refused(why.to_string()))
+            }
             Key::Ledger(run) => self.file(run, "ledger.json"),
             Key::Journal(run) => self.file(run, "journal.jsonl"),
             Key::Definition(run) => self.file(run, "definition.json"),
@@ -107,7 +125,7 @@ impl<'p> Place<'p> {
 
 fn topic_of(key: &Key) -> Option<&str> {
     match key {
-        Key::Document(place) => match Place::of(place) {
+        Key::Document(place) | Key::Text(place) => match Place::of(place) {
             Place::Topic(_, topic) => Some(topic),
             _ => None,
         },
@@ -309,7 +327,10 @@ impl Store for FileStore {
         if has_frontmatter(key)
             && let Ok(object) = serde_json::from_slice(bytes)
         {
-            let old = fs::read_to_string(&path).unwrap_or_default();
+            let old = fs::read(&path).unwrap_or_default();
+            let old = String::from_utf8(old).map_err(|_| {
+                StoreError::Refused(format!("{} is not UTF-8 text", path.display()))
+            })?;
             merged = frontmatter::write(&old, &object).into_bytes();
             bytes = &merged;
         }

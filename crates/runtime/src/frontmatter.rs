@@ -15,7 +15,8 @@ pub fn read(text: &str) -> Option<Value> {
     for (name, value) in fields.lines().filter_map(field) {
         object.insert(name.to_string(), scalar(value));
     }
-    object.insert(BODY.into(), Value::from(body.trim()));
+    // A field of that name is the field's.
+    object.entry(BODY).or_insert_with(|| Value::from(body.trim()));
     Some(Value::Object(object))
 }
 
@@ -43,7 +44,8 @@ pub fn write(old: &str, object: &Map<String, Value>) -> String {
         }
     }
     let _ = write!(text, "---{end}");
-    match object.get(BODY).and_then(Value::as_str) {
+    let own = !seen.contains(&BODY);
+    match object.get(BODY).and_then(Value::as_str).filter(|_| own) {
         Some(prompt) if prompt != body.trim() => {
             let _ = write!(text, "{end}{prompt}{end}");
         }

@@ -54,6 +54,10 @@ pub enum GateError {
     #[error("check {0} must run first")]
     Needs(String),
     #[error("{0}")]
+    Exists(String),
+    #[error("{0}")]
+    Unreadable(String),
+    #[error("{0}")]
     Other(String),
 }
 

@@ -29,8 +29,7 @@ pub fn changed_since(root: &Path, moment: Timestamp) -> bool {
 /// Files that differ from the last commit, and new ones that are not ignored.
 pub fn changed_files(root: &Path) -> Vec<String> {
     let options = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];
-    let ours = ["--", ".", ":(exclude).phasegate", ":(exclude).jwz"];
-    let listed = git(root, options.into_iter().chain(ours)).unwrap_or_default();
+    let listed = git(root, options.into_iter().chain(["--", "."])).unwrap_or_default();
     listed.split('\0').filter_map(|entry| entry.get(3..)).map(str::to_string).collect()
 }
 

@@ -75,9 +75,6 @@ pub struct Ledger {
     /// without being read.
     #[serde(default)]
     pub finished: Option<String>,
-    /// Fields of a later version.
-    #[serde(flatten)]
-    pub other: serde_json::Map<String, serde_json::Value>,
 }
 
 /// Who owns a run, and the last sign of life.
@@ -180,7 +177,6 @@ impl Ledger {
             head: self.head.clone(),
             started_at: Some(now),
             owner: session.map(|session| Owner { session: session.to_string(), seen: now }),
-            other: self.other.clone(),
             ..Ledger::default()
         }
     }

@@ -45,7 +45,11 @@ impl Project {
             .chain([".phasegate".to_string()])
             .collect();
         let is_project = |folder: &&Path| marks.iter().any(|mark| folder.join(mark).exists());
-        let root = from.ancestors().find(is_project);
+        let mut found = from.ancestors().filter(is_project);
+        let nearest = found.next();
+        // A linked worktree inside of a project belongs to that project, whatever it has checked out.
+        let around = nearest.filter(|root| is_linked_worktree(root)).and_then(|_| found.next());
+        let root = around.or(nearest);
         root.map(|root| Project::with(root, general)).transpose()
     }
 
@@ -79,4 +83,10 @@ impl Project {
     pub fn load(&self, entry: &Entry) -> Result<phasegate_engine::workflow::Workflow, LoadError> {
         entry.load(&self.config)
     }
+}
+
+/// Whether a folder is a worktree that `git worktree add` has made.
+fn is_linked_worktree(folder: &Path) -> bool {
+    let mark = std::fs::read_to_string(folder.join(".git")).unwrap_or_default();
+    mark.starts_with("gitdir:") && mark.contains("/worktrees/")
 }

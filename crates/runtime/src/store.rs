@@ -8,6 +8,8 @@ use crate::run::RunId;
 pub enum Key {
     /// A state document, by its place.
     Document(String),
+    /// A text, by its place: whatever it is, it stays as it is.
+    Text(String),
     /// A run's bookkeeping.
     Ledger(RunId),
     /// A run's journal, as a whole.

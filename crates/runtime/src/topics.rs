@@ -4,16 +4,21 @@
 //! The format is that of the `jwz` tool: lines `{"type":"topic",…}` and `{"type":"message",…}`, ids
 //! are ULIDs, a message's body is JSON as a string. Lines that cannot be read are passed over.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
 /// A store larger than this is refused.
 const MOST_BYTES: u64 = 256 << 20;
+
+/// How long the store's lock is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A message, as far as we look at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +37,10 @@ enum Line {
     Message {
         id: String,
         topic_id: String,
-        body: String,
+        parent_id: Option<serde_json::Value>,
+        body: serde_json::Value,
+        #[serde(default)]
+        created_at: i64,
     },
     #[serde(other)]
     Other,
@@ -71,8 +79,7 @@ pub fn post(
     body: &str,
 ) -> io::Result<Option<String>> {
     fs::create_dir_all(folder)?;
-    let lock = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
-    lock.lock()?;
+    let _lock = locked(folder)?;
     let (known, last) = look(folder, topic)?;
     let last = last.map(|message| message.id);
     if expected.is_some_and(|expected| expected != last.as_deref()) {
@@ -114,13 +121,14 @@ pub fn post(
     Ok(Some(id))
 }
 
-/// The topic's id and its latest message.
+/// The topic's id and its latest message. Of several topics with one name, as a merge of two
+/// branches leaves them, all count. An answer to a message is no value.
 fn look(folder: &Path, topic: &str) -> io::Result<(Option<String>, Option<Message>)> {
-    let mut file = match File::open(folder.join("messages.jsonl")) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((None, None)),
-        Err(error) => return Err(error),
-    };
+    let path = folder.join("messages.jsonl");
+    if !is_plain(&path)? {
+        return Ok((None, None));
+    }
+    let mut file = File::open(&path)?;
     let length = file.metadata()?.len();
     if length > MOST_BYTES {
         let size = length >> 20;
@@ -128,33 +136,68 @@ fn look(folder: &Path, topic: &str) -> io::Result<(Option<String>, Option<Messag
     }
     let mut text = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
     file.read_to_end(&mut text)?;
-    let mut topic_id = None;
-    for line in lines(&text).filter(|line| contains(line, topic.as_bytes())) {
+    let mut topics = Vec::new();
+    let named = memmem::Finder::new(topic);
+    for line in lines(&text).filter(|line| named.find(line).is_some()) {
         if let Ok(Line::Topic { id, name }) = serde_json::from_slice(line)
             && name == topic
         {
-            topic_id = Some(id);
-            break;
+            topics.push(id);
         }
     }
-    let Some(own) = topic_id else { return Ok((None, None)) };
-    for line in lines(&text).rev().filter(|line| contains(line, own.as_bytes())) {
-        if let Ok(Line::Message { id, topic_id, body }) = serde_json::from_slice(line)
-            && topic_id == own
-        {
-            return Ok((Some(own), Some(Message { id, body })));
+    let mut latest: Option<(i64, Message)> = None;
+    let own: Vec<memmem::Finder> = topics.iter().map(memmem::Finder::new).collect();
+    for line in lines(&text).filter(|line| own.iter().any(|id| id.find(line).is_some())) {
+        let Ok(Line::Message { id, topic_id, parent_id, body, created_at }) =
+            serde_json::from_slice(line)
+        else {
+            continue;
+        };
+        let answers = parent_id.is_some_and(|parent| !parent.is_null());
+        let newer = latest.as_ref().is_none_or(|(time, _)| created_at >= *time);
+        if topics.contains(&topic_id) && !answers && newer {
+            let body = body.as_str().map_or_else(|| body.to_string(), str::to_string);
+            latest = Some((created_at, Message { id, body }));
         }
     }
-    Ok((Some(own), None))
+    Ok((topics.pop(), latest.map(|(_, message)| message)))
 }
 
-fn lines(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+/// Whether there is such a file, and one of its own: no link, which could lead anywhere, and no pipe,
+/// which could keep us waiting.
+fn is_plain(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_file() => Ok(true),
+        Ok(_) => Err(io::Error::other(format!("{} is no ordinary file", path.display()))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The store's own lock, for no longer than one waits for it.
+fn locked(folder: &Path) -> io::Result<File> {
+    let path = folder.join("lock");
+    is_plain(&path)?;
+    let lock = OpenOptions::new().create(true).append(true).open(&path)?;
+    let since = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let waited = PATIENCE.as_secs();
+                let why = format!("another process has held {} for {waited} s", path.display());
+                return Err(io::Error::other(why));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
-}
-
-/// Told before a line is read as JSON, which costs far more.
-fn contains(line: &[u8], part: &[u8]) -> bool {
-    line.windows(part.len().max(1)).any(|window| window == part)
 }
 
 fn ends_with_newline(file: &File) -> io::Result<bool> {

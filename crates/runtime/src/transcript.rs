@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use jiff::Timestamp;
 use serde::Deserialize;
 
 /// How much of the end is read at first, and at the most.
@@ -18,6 +19,7 @@ struct Line {
     is_meta: bool,
     #[serde(rename = "isSidechain", default)]
     is_sidechain: bool,
+    timestamp: Option<Timestamp>,
     message: Option<Message>,
 }
 
@@ -46,19 +48,20 @@ struct Block {
 /// What the agent said since the user last spoke, oldest first. Lines that cannot be read are
 /// skipped; a file that is not there says nothing.
 pub fn current_turn(path: &Path) -> Vec<String> {
-    texts_since(path, false)
+    texts_since(path, false, None)
 }
 
-/// What the agent said since the user or a hook last spoke to it, oldest first.
-pub fn since_spoken_to(path: &Path) -> Vec<String> {
-    texts_since(path, true)
+/// What the agent said since the user or a hook last spoke to it, and not before a time, oldest
+/// first.
+pub fn since_spoken_to(path: &Path, since: Option<Timestamp>) -> Vec<String> {
+    texts_since(path, true, since)
 }
 
-fn texts_since(path: &Path, hooks_count: bool) -> Vec<String> {
+fn texts_since(path: &Path, hooks_count: bool, since: Option<Timestamp>) -> Vec<String> {
     let mut size = FIRST;
     loop {
         let Some((tail, from_start)) = tail(path, size) else { return Vec::new() };
-        let (turn, complete) = turn_in(&tail, hooks_count);
+        let (turn, complete) = turn_in(&tail, hooks_count, since);
         if complete || from_start || size >= MOST {
             return turn;
         }
@@ -106,12 +109,16 @@ fn tail(path: &Path, size: u64) -> Option<(Vec<u8>, bool)> {
 }
 
 /// The texts since somebody spoke, and whether that was seen.
-fn turn_in(tail: &[u8], hooks_count: bool) -> (Vec<String>, bool) {
+fn turn_in(tail: &[u8], hooks_count: bool, since: Option<Timestamp>) -> (Vec<String>, bool) {
     let mut texts = Vec::new();
     for line in tail.rsplit(|byte| *byte == b'\n') {
         let Ok(line) = serde_json::from_slice::<Line>(line) else { continue };
         if line.is_sidechain {
             continue;
+        }
+        if line.timestamp.zip(since).is_some_and(|(time, since)| time < since) {
+            texts.reverse();
+            return (texts, true);
         }
         let Some(message) = line.message else { continue };
         match line.kind.as_deref() {

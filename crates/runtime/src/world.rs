@@ -265,9 +265,9 @@ impl Evidence for World {
         }
     }
 
-    fn said(&self) -> Vec<String> {
+    fn said(&self, since: Option<Timestamp>) -> Vec<String> {
         let mut said = match &self.told.transcript {
-            Some(path) => transcript::since_spoken_to(path),
+            Some(path) => transcript::since_spoken_to(path, since),
             None => Vec::new(),
         };
         self.with_last_message(&mut said);

@@ -56,7 +56,7 @@ fn subcommand(action: &Action) -> Command {
                 arg.value_name("N").value_parser(number).allow_negative_numbers(true)
             }
             ParamType::String => arg.value_name("TEXT"),
-            ParamType::JsonFile => arg.value_name("FILE"),
+            ParamType::File | ParamType::JsonFile => arg.value_name("FILE"),
         };
         if let Some(default) = &param.default {
             arg =
@@ -89,7 +89,7 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     let Some(action) = workflow.action(action_name) else {
         return start(&gate, &workflow, matches);
     };
-    let event = Event { params: given(action, matches)?, ..event(&action.name) };
+    let event = Event { params: given(&project.root, action, matches)?, ..event(&action.name) };
     let as_json = matches.get_flag("json");
     if let Does::Create { name, document, shows } = &action.does {
         let (run, answered) = gate.start(&workflow, (*name, *document), &event)?;
@@ -176,15 +176,15 @@ fn started(workflow: &Workflow, run: &RunId, shown: Option<&str>, as_json: bool)
 }
 
 /// The parameters as given. A JSON file is given as `{path, value}`.
-fn given(action: &Action, matches: &ArgMatches) -> Result<Json, Failed> {
+fn given(root: &Path, action: &Action, matches: &ArgMatches) -> Result<Json, Failed> {
     let mut members = Vec::new();
     for param in &action.params {
-        members.push((param.name.clone(), value(param, matches)?));
+        members.push((param.name.clone(), value(root, param, matches)?));
     }
     Ok(params(members))
 }
 
-fn value(param: &Param, matches: &ArgMatches) -> Result<Json, Failed> {
+fn value(root: &Path, param: &Param, matches: &ArgMatches) -> Result<Json, Failed> {
     let name = param.name.as_str();
     Ok(match param.ty {
         ParamType::Boolean => Json::from(matches.get_flag(name)),
@@ -194,6 +194,16 @@ fn value(param: &Param, matches: &ArgMatches) -> Result<Json, Failed> {
         ParamType::String => {
             matches.get_one::<String>(name).map_or(Json::Null, |text| Json::from(text.as_str()))
         }
+        ParamType::File => match matches.get_one::<String>(name) {
+            None => Json::Null,
+            Some(path) => {
+                let full = Path::new(path).canonicalize();
+                let full = full.map_err(|_| format!("there is no file {path}"))?;
+                let own =
+                    full.strip_prefix(root).map_err(|_| format!("{path} is not in the project"))?;
+                Json::from(own.to_string_lossy().as_ref())
+            }
+        },
         ParamType::JsonFile => match matches.get_one::<String>(name) {
             None => Json::Null,
             Some(path) => {

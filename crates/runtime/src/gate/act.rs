@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome};
-use phasegate_engine::decide::{RunFacts, decide, phase_name, render};
+use phasegate_engine::decide::{RunFacts, decide, params, phase_name, render};
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event, Step};
 use phasegate_engine::workflow::{TextId, Workflow};
 
-use super::commit::{blank_line, written};
+use super::commit::{CANCEL, Open, blank_line, written};
 use super::pin::protected;
+use super::sessions::{Standing, standing};
 use super::{Answered, Found, Gate, GateError};
+use crate::file_store::Place;
 use crate::journal::Line;
-use crate::ledger::{Cancelled, Ledger, Owner};
+use crate::ledger::{Cancelled, Last, Ledger, Owner};
 use crate::run::{RunId, plain_name};
 use crate::store::Key;
 use crate::world::{Told, World};
@@ -33,7 +35,11 @@ impl Gate<'_> {
         texts: (Option<TextId>, TextId),
         event: &Event,
     ) -> Result<(RunId, Option<Answered>), GateError> {
-        if !workflow.document.contains('*') && workflow.hears(&event.name) {
+        let one = !workflow.document.contains('*') && workflow.hears(&event.name);
+        for _ in 0..2 {
+            if !one {
+                break;
+            }
             let place = workflow.document.as_str();
             let (runs, _) = self.runs();
             let own = |run: &&Found| run.id.workflow == workflow.name && run.place == place;
@@ -41,6 +47,11 @@ impl Gate<'_> {
             if let Some(run) = runs.iter().find(own).filter(|_| exists) {
                 let answered = self.act_on(run, event, &Told::default(), true)?;
                 return Ok((run.id.clone(), Some(answered)));
+            }
+            match self.create(workflow, Some(texts), event) {
+                // Somebody was faster: it is a start inside of his.
+                Err(GateError::Exists(_)) => {}
+                created => return Ok((created?, None)),
             }
         }
         Ok((self.create(workflow, Some(texts), event)?, None))
@@ -54,11 +65,64 @@ impl Gate<'_> {
         told: &Told,
         starts: bool,
     ) -> Result<Answered, GateError> {
+        match self.act_once(found, event, told, starts) {
+            Err(GateError::Unreadable(why)) => {
+                let given_up = self.give_up(found, event, &why)?;
+                if starts { self.act_once(found, event, told, starts) } else { Ok(given_up) }
+            }
+            result => result,
+        }
+    }
+
+    /// Gives a run up whose document cannot be read: another takes its place, and the old one stays
+    /// beside it.
+    pub(super) fn give_up(
+        &self,
+        found: &Found,
+        event: &Event,
+        why: &str,
+    ) -> Result<Answered, GateError> {
+        let workflow = self.workflow_of(found)?;
+        let text = workflow.unreadable.ok_or_else(|| GateError::Other(why.to_string()))?;
+        let run = RunFacts { name: found.id.name.clone(), document: found.place.clone() };
+        let world = Arc::new(World::new(&self.project.root, Told::default()));
+        let rendered = render(&workflow, text, None, event, &run, world);
+        let rendered = rendered.map_err(|fault| GateError::Other(fault.message))?;
+        let message = format!("Run {} was given up: {why}.", found.id);
+        let answer = Answer::allow_saying(Outcome::Aborted, message);
+        self.note_saying(found, event, answer.clone(), |ledger, at| {
+            let key = Key::Document(found.place.clone());
+            let before = match Place::of(&found.place) {
+                Place::Topic(..) => self.store.version(&key)?,
+                _ => self.store.set_aside(&key).map(|_| None)?,
+            };
+            self.store.put(&key, before.as_ref(), rendered.as_bytes())?;
+            ledger.last = Some(Last { at, event: event.name.clone(), answer: answer.clone() });
+            ledger.finished = self.store.version(&key)?.map(|version| version.0);
+            ledger.protected.clear();
+            Ok(())
+        })?;
+        let (run, document, notes) = (found.id.clone(), Json::object(), Vec::new());
+        Ok(Answered { run, answer, document, block_exit: 0, notes, over: false })
+    }
+
+    fn act_once(
+        &self,
+        found: &Found,
+        event: &Event,
+        told: &Told,
+        starts: bool,
+    ) -> Result<Answered, GateError> {
         let answered = self.with_checks(found, |checking| {
             self.with_retries(found, |mut open| {
-                let outer = open.workflow.outer();
-                let phase = outer.phase(&phase_name(&open.workflow, &open.document));
-                let over = phase.is_some_and(|phase| outer.get(phase).ends.is_some());
+                let own = standing(&open.ledger, event.session.as_deref(), Timestamp::now());
+                if starts && own == Standing::Foreign && !is_over(&open) {
+                    return Err(GateError::Other(format!(
+                        "run {0} belongs to another session; `phasegate adopt {0}` takes it over",
+                        found.id
+                    )));
+                }
+                let over = is_over(&open);
                 let mut before = None;
                 if starts && (over || open.ledger.cancelled.is_some()) {
                     let new = open.ledger.begin_again(event.session.as_deref());
@@ -213,10 +277,9 @@ impl Gate<'_> {
             }
             if only_one {
                 let name = &workflow.name;
-                let message = format!(
+                return Err(GateError::Exists(format!(
                     "{place} exists, and workflow {name} has one run at a time: move it away first"
-                );
-                return Err(GateError::Other(message));
+                )));
             }
         }
         Err(GateError::Other("no name is free".into()))
@@ -255,6 +318,16 @@ impl Gate<'_> {
         event: &Event,
         reason: Option<String>,
     ) -> Result<(), GateError> {
+        // A workflow that knows what giving up means, does that.
+        let own = self.workflow_of(found).is_ok_and(|workflow| workflow.hears(CANCEL));
+        if own && event.params.get("reason").is_none() {
+            let given = reason.as_deref().map_or(Json::Null, Json::from);
+            let event = Event { params: params([("reason".into(), given)]), ..event.clone() };
+            let answered = self.act(found, &event);
+            if answered.is_ok_and(|it| !matches!(it.answer, Answer::Deny { .. })) {
+                return Ok(());
+            }
+        }
         let message = reason.clone();
         let answer = Answer::Allow { outcome: Some(Outcome::Aborted), until: None, message };
         self.note_saying(found, event, answer, |ledger, at| {
@@ -308,4 +381,11 @@ impl Gate<'_> {
         ledger.untold.extend(said);
         self.put_ledger(&found.id, version.as_ref(), &ledger)
     }
+}
+
+/// Whether the run has come to its end.
+fn is_over(open: &Open) -> bool {
+    let outer = open.workflow.outer();
+    let phase = outer.phase(&phase_name(&open.workflow, &open.document));
+    phase.is_some_and(|phase| outer.get(phase).ends.is_some())
 }

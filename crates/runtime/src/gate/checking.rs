@@ -9,7 +9,7 @@ use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::check::CheckResult;
 use phasegate_engine::decide::params;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Actor, Event, Step};
+use phasegate_engine::step::{Actor, Effect, Event, Step};
 use phasegate_engine::workflow::Workflow;
 
 use super::commit::{Open, blank_line};
@@ -107,7 +107,9 @@ impl Gate<'_> {
         step: &mut Step,
     ) -> Result<(), GateError> {
         let name = &open.workflow.name;
-        if !self.is_trusted(&open.workflow) && (step.needs.is_some() || !step.effects.is_empty()) {
+        // To remove its own document harms nobody.
+        let acts = step.effects.iter().any(|effect| *effect != Effect::Remove);
+        if (step.needs.is_some() || acts) && !self.is_trusted(&open.workflow) {
             let message = format!(
                 "Workflow {name} runs commands or writes files, and you have not consented to \
                  that: nothing was done. `phasegate trust {name}` shows them and consents."

@@ -74,8 +74,15 @@ impl Gate<'_> {
         let stored = self.store.get(&Key::Document(found.place.clone()))?;
         let stored =
             stored.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))?;
-        let document = parse(&found.place, &stored.bytes)?;
         let workflow = self.pinned(&found.id, &mut ledger, &mut notes)?;
+        let document = parse(&found.place, &stored.bytes)?;
+        if workflow.unreadable.is_some() {
+            let fits = workflow.records.declare(&workflow.state, &mut document.clone(), "state");
+            fits.map_err(|found| {
+                let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+                GateError::Unreadable(found.join("; "))
+            })?;
+        }
         let before = digest(&stored.bytes);
         self.compare(&found.id, &mut ledger, &document, &before, &mut notes)?;
         Ok(Open { found, workflow, ledger, ledger_version, stored, before, document, notes })
@@ -122,7 +129,10 @@ impl Gate<'_> {
             ledger.seq = line.seq;
             ledger.head = line.hash;
             ledger.tally.blocks += u64::from(line.answer.is_block());
-            if line.answer.outcome() == Some(Outcome::Aborted) && line.event.name == CANCEL {
+            // A run that decides anything after it was cancelled has begun again.
+            if !line.to.is_empty() {
+                ledger.cancelled = None;
+            } else if line.answer.outcome() == Some(Outcome::Aborted) && line.event.name == CANCEL {
                 let reason = line.answer.text().map(str::to_string);
                 let (at, by) = (line.at, line.event.actor);
                 let told = by == Actor::Human;
@@ -218,7 +228,15 @@ impl Gate<'_> {
             self.store.remove(&key, &stored.version)?;
             ledger.removed = true;
         } else if let Some(bytes) = new {
-            self.store.put(&key, Some(&stored.version), &bytes)?;
+            let put = self.store.put(&key, Some(&stored.version), &bytes);
+            let ran = step.effects.iter().any(|effect| matches!(effect, Effect::Run(..)));
+            put.map_err(|error| match error {
+                // Its commands must not run twice.
+                StoreError::Conflict(place) if ran => GateError::Other(format!(
+                    "{place} was changed while commands ran: they have run, but nothing else was done"
+                )),
+                error => error.into(),
+            })?;
         }
         if ended {
             ledger.finished = self.store.version(&key)?.map(|version| version.0);
@@ -240,7 +258,11 @@ impl Gate<'_> {
                 // Where a rule has nowhere to write, it does not.
                 Effect::Write { place, .. } if place.trim().is_empty() => {}
                 Effect::Write { place, text } => {
-                    let key = Key::Document(place.clone());
+                    if place.split('/').any(|part| part == ".git") {
+                        let message = format!("{place} belongs to git: no rule writes there");
+                        return Err(GateError::Other(message));
+                    }
+                    let key = Key::Text(place.clone());
                     let before = self.store.version(&key)?;
                     self.store.put(&key, before.as_ref(), format!("{text}\n").as_bytes())?;
                 }
@@ -354,7 +376,7 @@ fn way_out(answer: Answer, run: &RunId, wanted: bool) -> Answer {
 pub(super) fn parse(place: &str, bytes: &[u8]) -> Result<Json, GateError> {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     Json::parse(text)
-        .map_err(|error| GateError::Other(format!("{place} is not valid JSON: {error}")))
+        .map_err(|error| GateError::Unreadable(format!("{place} is not valid JSON: {error}")))
 }
 
 /// The text of the document after a step, if the step has changed it.

@@ -21,6 +21,7 @@ use crate::journal;
 use crate::ledger::{Ledger, Tampered};
 use crate::run::RunId;
 use crate::store::Key;
+use crate::trust;
 
 /// How many changes from outside are remembered.
 const MOST_TAMPERED: usize = 16;
@@ -156,8 +157,14 @@ impl Gate<'_> {
             definition: workflow.digest.clone(),
             document: workflow.document.clone(),
             files,
-            constants: overrides.constants.into_iter().collect(),
+            constants: overrides.constants.iter().cloned().collect(),
         };
+        // Consent stays with the content, also where that is later read from the copy.
+        if workflow.acts() && self.is_trusted(workflow) {
+            let content = identity(&bundle, &overrides, Expressions::Checked);
+            let path = self.project.root.join(".phasegate/runs");
+            let _ = trust::trust(&path, &content);
+        }
         let bytes =
             serde_json::to_vec(&copy).map_err(|error| GateError::Other(error.to_string()))?;
         let key = Key::Definition(id.clone());

@@ -69,6 +69,12 @@ impl Gate<'_> {
             match self.with_checks(run, |checking| self.answer_stop(run, stop, ours, checking)) {
                 Ok(answered) => verdict.answers.extend(answered),
                 Err(GateError::Gone(..)) if run.ledger.seq == 0 => {}
+                Err(GateError::Unreadable(why)) => {
+                    match self.give_up(run, &Event::stop(stop.session.clone()), &why) {
+                        Ok(answered) => verdict.answers.push(answered),
+                        Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
+                    }
+                }
                 Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
             }
         }
@@ -135,6 +141,7 @@ impl Gate<'_> {
             self.reenter(&open, stop, told.as_ref(), &mut step);
             let new = written(&open, &step);
             self.govern(&mut open, stop, new.as_deref(), &mut step, now);
+            let new = new.filter(|_| step.changed);
             self.commit(open, &event, step, new, checking).map(Some)
         })
     }
@@ -177,7 +184,7 @@ impl Gate<'_> {
         let (answer, warnings) = open.ledger.tally.count(&run, &limits, &situation);
         open.notes.extend(warnings);
         if let Some(answer) = answer {
-            step.answer = answer;
+            step.let_go(answer);
         }
     }
 
@@ -217,7 +224,7 @@ impl Gate<'_> {
         }
         if stop.background {
             let message = format!("Run {} waits for background work.", open.found.id);
-            step.answer = Answer::waiting(Until::Background, message);
+            step.let_go(Answer::waiting(Until::Background, message));
             return;
         }
         let insisted = ours.filter(|last| !last.moved_on(&open.before, &step.readings));
@@ -234,7 +241,7 @@ impl Gate<'_> {
                  to see what is missing, or `phasegate cancel {run}` to end the run.",
                 step.to
             );
-            step.answer = Answer::allow_saying(Outcome::Stuck, message);
+            step.let_go(Answer::allow_saying(Outcome::Stuck, message));
         }
     }
 }
