@@ -145,7 +145,8 @@ fn an_agent_that_cancels_says_why_and_the_user_is_told() {
 #[test]
 fn the_journal_knows_the_processes_above() {
     let scene = with_gate();
-    let line = scene.journal("notes/notes").pop().unwrap();
+    let line = scene.journal("notes/notes").remove(0);
+    assert_eq!(line["event"]["name"], "start");
     let parent = format!(" {}", std::process::id());
     let by = line["by"].as_array().unwrap();
     assert!(by[0].as_str().unwrap().ends_with(&parent), "{by:?}");

@@ -314,7 +314,10 @@ impl Gate<'_> {
         // After a line that is gone the numbers go on, so that the gap stays to be seen.
         line.seq = seq.max(ledger.seq) + 1;
         line.prev = prev;
-        line.by = caller::ancestry();
+        // Who stops is told by the client; for the rest, the processes above say who it was.
+        if !line.event.is_question() {
+            line.by = caller::ancestry();
+        }
         ledger.seq = line.seq;
         let text = line.bound().seal().map_err(|error| GateError::Other(error.to_string()))?;
         self.store.append(id, &text)?;
@@ -396,7 +399,7 @@ fn restyle(document: &Json, old: &[u8]) -> Vec<u8> {
 
 pub(super) fn to_bytes(ledger: &Ledger) -> Result<Vec<u8>, GateError> {
     let mut bytes =
-        serde_json::to_vec_pretty(ledger).map_err(|error| GateError::Other(error.to_string()))?;
+        serde_json::to_vec(ledger).map_err(|error| GateError::Other(error.to_string()))?;
     bytes.push(b'\n');
     Ok(bytes)
 }
