@@ -418,8 +418,10 @@ fn nested_starts_push_and_pops_come_back_to_the_outer_loop() {
     say(&scene, "<grind-done>NO_MORE_ISSUES</grind-done>").allows_saying("The loop is complete");
     let last = states(&scene).pop().unwrap();
     assert_eq!((&last["event"], &last["stack"]), (&json!("DONE"), &json!([])));
-    let prompt = std::fs::read_dir(scene.path(".phasegate/loop")).unwrap().next().unwrap().unwrap();
-    assert_eq!(std::fs::read_to_string(prompt.path()).unwrap(), "All issues.\n");
+    let files = std::fs::read_dir(scene.path(".phasegate/loop")).unwrap();
+    let mut prompts =
+        files.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some());
+    assert_eq!(std::fs::read_to_string(prompts.next().unwrap()).unwrap(), "All issues.\n");
     // And a new one, after the end.
     scene.ok(&["loop", "start", "--prompt", "Again."]);
     iterates(&say(&scene, "x"), 1, 10);
@@ -806,4 +808,30 @@ fn an_upgrade_in_mid_run_keeps_the_consent() {
     scene.file(".phasegate/config.toml", "[workflow.loop.const]\nMAX_ITERATIONS = 11\n");
     say(&scene, DONE).allows_saying("The loop is complete");
     assert!(!scene.exists(FILE));
+}
+
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "a release has no fault points")]
+fn a_kill_while_the_file_is_removed_leaves_no_broken_run() {
+    let scene = Scene::bare();
+    scene.file(FILE, "---\nactive: true\nmode: loop\niteration: 0\nmax_iterations: 3\n---\nx\n");
+    iterates(&say(&scene, "x"), 1, 3);
+    let mut payload = scene.payload();
+    payload["last_assistant_message"] = json!(DONE);
+    let mut command = scene.command();
+    command.args(["hook", "stop"]).env("PHASEGATE_FAULT_POINT", "after-document");
+    let died = scene.spawn(command, payload.to_string().as_bytes()).wait_with_output().unwrap();
+    assert!(!died.status.success() && !scene.exists(FILE));
+    scene.stop().allows();
+    assert!(scene.ok(&["status"]).contains("ended"));
+}
+
+#[test]
+fn what_a_loop_writes_is_passed_over_by_git() {
+    let scene = Scene::new();
+    git(&scene, &["init", "-q", "-b", "main"]);
+    git(&scene, &["commit", "-q", "--allow-empty", "-m", "first"]);
+    scene.ok(&["loop", "start", "--mode", "issue", "--issue", "x", "--worktree", "--prompt", "p"]);
+    let status = git(&scene, &["status", "--porcelain", "--untracked-files=all"]);
+    assert!(!status.contains(".worktrees") && !status.contains(".phasegate"), "{status}");
 }

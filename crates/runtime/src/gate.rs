@@ -53,6 +53,8 @@ pub enum GateError {
     /// Not a failure: the check runs without the lock, and then the event is put again.
     #[error("check {0} must run first")]
     Needs(String),
+    #[error("the run is over")]
+    Over,
     #[error("{0}")]
     Exists(String),
     #[error("{0}")]

@@ -80,7 +80,7 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
         );
         return Ok(ExitCode::SUCCESS);
     }
-    if runs.is_empty() {
+    if runs.is_empty() && faults.is_empty() {
         print::line(
             "There is no run in this project. `phasegate list` shows the workflows that can be started.",
         );

@@ -72,8 +72,16 @@ impl Gate<'_> {
                 self.ledger(&found.id)?
             };
         let stored = self.store.get(&Key::Document(found.place.clone()))?;
-        let stored =
-            stored.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))?;
+        let Some(stored) = stored else {
+            // A process that died after it removed the document leaves the ledger behind.
+            let last = self.store.last_line(&found.id)?.0.as_deref().and_then(journal::position);
+            if last.is_some_and(|(seq, _)| seq > ledger.seq) && ledger.seq > 0 {
+                ledger.removed = true;
+                self.put_ledger(&found.id, ledger_version.as_ref(), &ledger)?;
+                return Err(GateError::Over);
+            }
+            return Err(GateError::Gone(found.id.clone(), found.place.clone()));
+        };
         let workflow = self.pinned(&found.id, &mut ledger, &mut notes)?;
         let document = parse(&found.place, &stored.bytes)?;
         if workflow.unreadable.is_some() {

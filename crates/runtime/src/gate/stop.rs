@@ -68,6 +68,7 @@ impl Gate<'_> {
             }
             match self.with_checks(run, |checking| self.answer_stop(run, stop, ours, checking)) {
                 Ok(answered) => verdict.answers.extend(answered),
+                Err(GateError::Over) => {}
                 Err(GateError::Gone(..)) if run.ledger.seq == 0 => {}
                 Err(GateError::Unreadable(why)) => {
                     match self.give_up(run, &Event::stop(stop.session.clone()), &why) {
