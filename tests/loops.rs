@@ -590,10 +590,15 @@ fn an_issue_is_worked_on_in_a_worktree_and_landed() {
     assert_ne!(trees[0], trees[1]);
     assert!(trees.iter().all(|tree| scene.path(tree).join("a.txt").exists()), "{trees:?}");
     assert!(git(&scene, &["branch"]).contains("phasegate/issue/abc-1"));
-    // A second one for the same issue is refused, and pushes no frame.
-    let ran = start("abc-1");
+    // A branch without its worktree is git's to complain about, and pushes no frame.
+    git(&scene, &["branch", "phasegate/issue/taken"]);
+    let ran = start("taken");
     assert!(ran.code == Some(1) && ran.stderr.contains("git worktree add"), "{ran:?}");
     assert_eq!(states(&scene).pop().unwrap()["stack"].as_array().unwrap().len(), 2);
+    // An issue that was given up is taken up again where it was.
+    scene.ok(&["loop", "cancel"]);
+    let ran = start("abc-1");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
     let tree = &trees[1];
     scene.file(&format!("{tree}/a.txt"), "2\n");
     let ran = scene.run(&["loop", "land"]);
