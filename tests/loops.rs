@@ -145,6 +145,7 @@ fn a_loop_goes_through_its_iterations_and_ends_at_its_limit() {
         iterates(&scene.hook(&payload), n, 3);
     }
     scene.stop_again().allows_saying("reached its limit of iterations");
+    assert!(scene.ok(&["status"]).contains("ended in phase idle"), "a limit is no success");
     let last = states(&scene).pop().unwrap();
     assert_eq!(
         (&last["event"], &last["reason"], &last["stack"]),
@@ -204,6 +205,11 @@ fn the_escape_hatch_is_looked_at_before_any_processing() {
     let said =
         scene.hook_raw(scene.payload().to_string().as_bytes(), &[("IDLE_LOOP_DISABLE", "1")]);
     said.allows();
+    assert_eq!(scene.snapshot(), before);
+    let mut command = scene.command();
+    command.args(["loop", "start", "--prompt", "x"]).env("IDLE_LOOP_DISABLE", "1");
+    let ran = finish(scene.spawn(command, b""));
+    assert!(ran.stderr.contains("switched off by IDLE_LOOP_DISABLE=1"), "{ran:?}");
     assert_eq!(scene.snapshot(), before);
 }
 
@@ -593,7 +599,7 @@ fn an_issue_is_worked_on_in_a_worktree_and_landed() {
     // A branch without its worktree is git's to complain about, and pushes no frame.
     git(&scene, &["branch", "phasegate/issue/taken"]);
     let ran = start("taken");
-    assert!(ran.code == Some(1) && ran.stderr.contains("git worktree add"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.stdout.contains("git worktree add"), "{ran:?}");
     assert_eq!(states(&scene).pop().unwrap()["stack"].as_array().unwrap().len(), 2);
     // An issue that was given up is taken up again where it was.
     scene.ok(&["loop", "cancel"]);
@@ -607,7 +613,7 @@ fn an_issue_is_worked_on_in_a_worktree_and_landed() {
     // Not fast-forward: somebody has committed to main meanwhile.
     git(&scene, &["commit", "-q", "--allow-empty", "-m", "other"]);
     let ran = scene.run(&["loop", "land"]);
-    assert!(ran.code == Some(1) && ran.stderr.contains("git merge --ff-only"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.stdout.contains("git merge --ff-only"), "{ran:?}");
     assert!(scene.path(tree).exists());
     git(&scene, &["-C", tree, "rebase", "-q", "main"]);
     let ran = scene.run(&["loop", "land"]);
@@ -630,7 +636,7 @@ fn a_branch_lands_only_after_its_check() {
     .unwrap();
     git(&scene, &["add", "-A"]);
     git(&scene, &["commit", "-qm", "first"]);
-    scene.file(".phasegate/config.toml", "[workflow.loop.const]\nLAND_CHECK = \"./check.sh\"\n");
+    scene.file(".phasegate/config.toml", "[workflow.loop.const]\nLAND_CHECK = \"check.sh\"\n");
     let start = ["loop", "start", "--mode", "issue", "--issue", "x", "--worktree", "--prompt", "x"];
     // What a project's configuration makes a built-in workflow run needs consent.
     let ran = scene.run(&start);
@@ -641,8 +647,14 @@ fn a_branch_lands_only_after_its_check() {
     scene.file(".worktrees/phasegate/x/a.txt", "bad\n");
     git(&scene, &["-C", ".worktrees/phasegate/x", "commit", "-qam", "bad"]);
     let ran = scene.run(&["loop", "land"]);
-    assert!(ran.code == Some(1) && ran.stderr.contains("looked in"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.stdout.contains("looked in"), "{ran:?}");
     assert_eq!(scene.read("a.txt"), "1\n");
+    let refused = scene.journal("loop/current").pop().unwrap();
+    assert_eq!(refused["answer"]["decision"], "deny", "a refusal is written down");
+    // The agent cannot change the check in its branch.
+    scene.file(".worktrees/phasegate/x/check.sh", "#!/bin/true\n");
+    git(&scene, &["-C", ".worktrees/phasegate/x", "commit", "-qam", "weaker"]);
+    assert_eq!(scene.run(&["loop", "land"]).code, Some(1));
     scene.file(".worktrees/phasegate/x/a.txt", "good\n");
     git(&scene, &["-C", ".worktrees/phasegate/x", "commit", "-qam", "good"]);
     scene.ok(&["loop", "land"]);

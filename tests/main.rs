@@ -19,6 +19,7 @@ mod own_gate;
 mod properties;
 mod random_events;
 mod reentry;
+mod reviewers;
 mod sessions;
 mod tampering;
 mod triage_run;

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use minijinja::{Environment, Value};
 
-use crate::answer::{Answer, Outcome};
+use crate::answer::{Answer, Outcome, Until};
 use crate::evidence::{Evidence, GivenEvidence, Recorder};
 use crate::functions::{environment, object};
 use crate::json::Json;
-use crate::step::{Effect, Event, Move, Step, Trace, Tried};
+use crate::step::{Effect, Event, Move, Review, Step, Trace, Tried};
 use crate::workflow::{
-    Expression, Machine, MachineId, OUTER, Phase, PhaseId, Reply, Rule, TextId, Workflow,
+    Expression, Machine, MachineId, OUTER, Phase, PhaseId, Reply, Reviewer, Rule, TextId, Workflow,
 };
 
 /// How many rules may fire on one object for one event.
@@ -83,14 +83,24 @@ pub fn decide(
     // Taken only now: a document that is shared would be copied to be declared.
     let document = deciding.document.clone();
     let decided = fits.and_then(|()| deciding.decide(event));
-    let Deciding { document: after, moves, trace, changed, effects, .. } = deciding;
+    let Deciding { document: after, moves, trace, changed, effects, review, .. } = deciding;
     let readings = recorder.readings();
     match decided {
         Ok(answer) => {
             let to = phase_name(workflow, &after);
-            let needs = None;
-            let document = after;
-            Step { answer, document, changed, from, to, moves, trace, readings, needs, effects }
+            Step {
+                answer,
+                document: after,
+                changed,
+                from,
+                to,
+                moves,
+                trace,
+                readings,
+                needs: None,
+                review,
+                effects,
+            }
         }
         Err(fault) => Step {
             // Nothing is done: a stop is let go, and an action is refused.
@@ -107,6 +117,7 @@ pub fn decide(
             trace,
             readings,
             needs: fault.needs,
+            review: None,
             effects: Vec::new(),
         },
     }
@@ -178,6 +189,7 @@ struct Deciding<'w> {
     params: Json,
     moves: Vec<Move>,
     effects: Vec<Effect>,
+    review: Option<Review>,
     trace: Trace,
 }
 
@@ -212,6 +224,7 @@ impl<'w> Deciding<'w> {
             params: event.params.clone(),
             moves: Vec::new(),
             effects: Vec::new(),
+            review: None,
             trace: Trace::default(),
         }
     }
@@ -363,6 +376,12 @@ impl<'w> Deciding<'w> {
                     }
                     continue;
                 }
+                if let Some(review) = rule.review {
+                    let review = self.review(&self.workflow.reviewers[review])?;
+                    let message = format!("Reviewer {} writes {}.", review.reviewer, review.file);
+                    self.review = Some(review);
+                    return Ok(Some(Answer::waiting(Until::Background, message)));
+                }
                 if let Some(answer) = self.fire(rule)? {
                     return Ok(Some(answer));
                 }
@@ -455,6 +474,19 @@ impl<'w> Deciding<'w> {
                 Ok(Some(Answer::Allow { outcome: Some(*outcome), until: *until, message }))
             }
         }
+    }
+
+    fn review(&mut self, reviewer: &'w Reviewer) -> Result<Review, Fault> {
+        let run: Result<Vec<String>, Fault> =
+            reviewer.run.iter().map(|part| self.text(*part)).collect();
+        Ok(Review {
+            reviewer: reviewer.name.clone(),
+            prompt: self.text(reviewer.prompt)?,
+            file: self.text(reviewer.writes)?,
+            model: reviewer.model.map(|model| self.text(model)).transpose()?,
+            run: run?,
+            timeout: reviewer.timeout,
+        })
     }
 
     fn effects(&mut self, rule: &'w Rule) -> Result<Vec<Effect>, Fault> {

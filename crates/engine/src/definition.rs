@@ -197,6 +197,10 @@ pub struct RuleText {
     /// The state document is removed: the run is over.
     #[serde(default)]
     pub remove: bool,
+    /// A reviewer to ask. Its verdict comes back as the event `review-finished`, and then the stop
+    /// is put again.
+    #[schemars(with = "Option<String>")]
+    pub review: Option<Spanned<String>>,
 }
 
 /// A name or several.
@@ -310,6 +314,28 @@ pub struct CheckText {
     pub timeout: Option<String>,
 }
 
+/// An agent that judges: a process of its own, which writes a review and gives a verdict.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "reviewer")]
+pub struct ReviewerText {
+    /// A file in `prompts/`: what the reviewer is told, on its stdin.
+    #[schemars(with = "String")]
+    pub prompt: Spanned<String>,
+    /// The file that it writes, a text with holes. It must be new.
+    #[schemars(with = "String")]
+    pub writes: Spanned<String>,
+    /// The model that it uses, a text with holes.
+    #[schemars(with = "Option<String>")]
+    pub model: Option<Spanned<String>>,
+    /// The program and its arguments, each a text with holes; Claude Code where nothing is said.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub run: Vec<Spanned<String>>,
+    /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
+    pub timeout: Option<String>,
+}
+
 /// A command that a rule runs.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -365,6 +391,7 @@ pub struct Definition {
     pub actions: Vec<(Spanned<String>, ActionText)>,
     pub checks: Vec<(Spanned<String>, CheckText)>,
     pub commands: Vec<(Spanned<String>, CommandText)>,
+    pub reviewers: Vec<(Spanned<String>, ReviewerText)>,
 }
 
 /// A record and its fields.

@@ -181,7 +181,12 @@ impl Check<'_> {
         let places = rule.write.iter().flat_map(|(place, text)| [*place, *text]);
         let commands =
             rule.run.iter().flat_map(|command| workflow.commands[*command].1.parts.clone());
-        for text in places.chain(commands) {
+        let reviewer = rule.review.map(|review| &workflow.reviewers[review]);
+        let reviews = reviewer.into_iter().flat_map(|it| {
+            let texts = it.run.iter().copied().chain(it.model);
+            texts.chain([it.prompt, it.writes]).collect::<Vec<_>>()
+        });
+        for text in places.chain(commands).chain(reviews) {
             self.text(&workflow.texts[text.0], scope);
         }
         match &rule.reply {

@@ -12,8 +12,8 @@ use toml::Spanned;
 use crate::answer::Outcome;
 use crate::check::{self, Check};
 use crate::definition::{
-    ActionText, Bundle, CheckText, CommandText, Definition, InnerText, MachineText, RuleText,
-    Rules, Text, ValueText,
+    ActionText, Bundle, CheckText, CommandText, Definition, InnerText, MachineText, ReviewerText,
+    RuleText, Rules, Text, ValueText,
 };
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::digest::digest_of;
@@ -21,14 +21,14 @@ use crate::json::Json;
 use crate::types::Type;
 use crate::workflow::{
     Action, Assignment, Binding, Command, Does, Expression, Guard, Machine, MachineId, NewValue,
-    OUTER, Param, Phase, PhaseId, Reply, Rule, RuleSet, TextId, TextTemplate, Workflow,
+    OUTER, Param, Phase, PhaseId, Reply, Reviewer, Rule, RuleSet, TextId, TextTemplate, Workflow,
 };
 
 /// The name of the machine on the state document, and of the document in expressions.
 const STATE: &str = "state";
 
 /// Events that come from outside and that a workflow need not declare as actions.
-pub const EVENTS: &[&str] = &["stop", "pre-compact"];
+pub const EVENTS: &[&str] = &["stop", "pre-compact", "review-finished"];
 
 /// What the configuration changes about a workflow.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +71,11 @@ pub fn resolve(
                 .collect(),
             actions: definition.actions.iter().map(|(name, _)| name.get_ref().clone()).collect(),
             commands: definition.commands.iter().map(|(name, _)| name.get_ref().clone()).collect(),
+            reviewers: definition
+                .reviewers
+                .iter()
+                .map(|(name, _)| name.get_ref().clone())
+                .collect(),
         };
         resolver.workflow(&definition, overrides, expressions)
     });
@@ -111,6 +116,7 @@ struct Resolver<'a> {
     machine_names: Vec<String>,
     actions: Vec<String>,
     commands: Vec<String>,
+    reviewers: Vec<String>,
 }
 
 impl Resolver<'_> {
@@ -153,6 +159,8 @@ impl Resolver<'_> {
         let checks = definition.checks.iter().map(|(name, text)| self.check(name, text)).collect();
         let commands = definition.commands.iter();
         let commands = commands.map(|(name, text)| self.command(name, text)).collect();
+        let reviewers = definition.reviewers.iter();
+        let reviewers = reviewers.filter_map(|(name, text)| self.reviewer(name, text)).collect();
         Workflow {
             name: head.name.clone(),
             about: head.about.clone(),
@@ -174,6 +182,7 @@ impl Resolver<'_> {
             actions,
             checks,
             commands,
+            reviewers,
             texts: self.texts,
         }
     }
@@ -349,7 +358,7 @@ impl Resolver<'_> {
                 "an action cannot be blocked: `deny` it, or accept it with `set` or `goto`";
             self.error(span.clone(), "shape", message);
         }
-        if !moves && rule.ask.is_none() {
+        if !moves && rule.ask.is_none() && rule.review.is_none() {
             let message = "the rule does nothing: it needs `set`, `goto`, `ask` or an answer";
             self.error(span.clone(), "shape", message);
         }
@@ -378,13 +387,27 @@ impl Resolver<'_> {
                 found
             })
             .collect();
+        let review = rule.review.as_ref().and_then(|name| {
+            let known = self.reviewers.clone();
+            let found = known.iter().position(|known| known == name.get_ref());
+            if found.is_none() {
+                let known = known.iter().map(String::as_str);
+                self.unknown(name.span(), "reviewer", name.get_ref(), known);
+            }
+            found
+        });
+        if review.is_some() && (moves || rule.ask.is_some() || on != ["stop"]) {
+            let message = "a rule that asks a reviewer is about a `stop` and does nothing else: \
+                           what comes of it is for rules on `review-finished`";
+            self.error(span.clone(), "shape", message);
+        }
         if !run.is_empty() && on.iter().any(|event| EVENTS.contains(&event.as_str())) {
             let message = "commands are run for an action, not for what a client tells";
             self.error(span.clone(), "shape", message);
         }
         let (line, _) = self.source.position(span.start);
         let (label, span, remove) = (label.into(), span.clone(), rule.remove);
-        Rule { label, line, span, on, when, set, goto, ask, reply, write, run, remove }
+        Rule { label, line, span, on, when, set, goto, ask, reply, write, run, remove, review }
     }
 
     fn reply(&mut self, span: &Range<usize>, rule: &RuleText) -> Option<Reply> {
@@ -515,6 +538,19 @@ impl Resolver<'_> {
             name.get_ref().clone(),
             Command { parts, timeout: self.timeout(name, text.timeout.as_deref()) },
         )
+    }
+
+    fn reviewer(&mut self, name: &Spanned<String>, text: &ReviewerText) -> Option<Reviewer> {
+        let source = self.source.clone();
+        let prompt = self.file("prompts", text.prompt.get_ref(), text.prompt.span())?;
+        let mut hole = |text: &Spanned<String>| {
+            self.inline(text.get_ref().clone(), source.clone(), text.span())
+        };
+        let writes = hole(&text.writes);
+        let model = text.model.as_ref().map(&mut hole);
+        let run = text.run.iter().map(hole).collect();
+        let timeout = self.timeout(name, text.timeout.as_deref());
+        Some(Reviewer { name: name.get_ref().clone(), prompt, writes, model, run, timeout })
     }
 
     fn timeout(&mut self, name: &Spanned<String>, text: Option<&str>) -> Duration {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, schema_for};
 
 use crate::definition::{
-    ActionText, CheckText, CommandText, FieldText, Head, MachineHead, PhaseHead, RuleText,
+    ActionText, CheckText, CommandText, FieldText, Head, MachineHead, PhaseHead, ReviewerText,
+    RuleText,
 };
 
 /// A whole definition, as far as a schema can tell.
@@ -37,6 +38,8 @@ struct File {
     check: Option<BTreeMap<String, CheckText>>,
     /// Commands that rules run, by name.
     command: Option<BTreeMap<String, CommandText>>,
+    /// Agents that judge, by name.
+    reviewer: Option<BTreeMap<String, ReviewerText>>,
 }
 
 #[derive(JsonSchema)]

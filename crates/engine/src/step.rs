@@ -61,6 +61,8 @@ pub struct Step {
     pub readings: Vec<Reading>,
     /// The check that must run before anything can be decided.
     pub needs: Option<String>,
+    /// The review that must be made before anything can be decided.
+    pub review: Option<Review>,
     /// What the runtime carries out before the step counts.
     pub effects: Vec<Effect>,
 }
@@ -75,6 +77,18 @@ impl Step {
             self.effects.clear();
         }
     }
+}
+
+/// A review to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Review {
+    pub reviewer: String,
+    pub prompt: String,
+    /// The file to be written.
+    pub file: String,
+    pub model: Option<String>,
+    pub run: Vec<String>,
+    pub timeout: Duration,
 }
 
 /// Something to be done in the world.

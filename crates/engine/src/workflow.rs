@@ -46,6 +46,7 @@ pub struct Workflow {
     pub checks: Vec<Check>,
     /// Commands that rules run, by name.
     pub commands: Vec<(String, Command)>,
+    pub reviewers: Vec<Reviewer>,
     pub texts: Vec<TextTemplate>,
 }
 
@@ -126,6 +127,8 @@ pub struct Rule {
     /// Positions among the workflow's commands.
     pub run: Vec<usize>,
     pub remove: bool,
+    /// Position among the workflow's reviewers.
+    pub review: Option<usize>,
 }
 
 /// A guard: an expression, and its parts for whoever asks for them.
@@ -184,6 +187,18 @@ pub enum Reply {
 #[derive(Clone, Debug)]
 pub struct Command {
     pub parts: Vec<TextId>,
+    pub timeout: Duration,
+}
+
+/// An agent that judges.
+#[derive(Clone, Debug)]
+pub struct Reviewer {
+    pub name: String,
+    pub prompt: TextId,
+    pub writes: TextId,
+    pub model: Option<TextId>,
+    /// Empty where the usual client is meant.
+    pub run: Vec<TextId>,
     pub timeout: Duration,
 }
 
@@ -276,6 +291,7 @@ impl Workflow {
     /// Whether it runs commands or writes files.
     pub fn acts(&self) -> bool {
         !self.checks.is_empty()
+            || !self.reviewers.is_empty()
             || self.rules().any(|(_, rule)| !rule.run.is_empty() || !rule.write.is_empty())
     }
 

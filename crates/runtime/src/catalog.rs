@@ -78,8 +78,13 @@ impl Entry {
 
     /// Whether its runs are passed over, by an environment variable that it names.
     pub fn is_disabled(&self) -> bool {
-        let variable = self.head.as_ref().ok().and_then(|head| head.disable.as_ref());
-        variable.is_some_and(|name| std::env::var_os(name).is_some_and(|value| value == "1"))
+        self.disabled_by().is_some()
+    }
+
+    /// That variable, while it is set.
+    pub fn disabled_by(&self) -> Option<&str> {
+        let variable = self.head.as_ref().ok()?.disable.as_deref()?;
+        std::env::var_os(variable).is_some_and(|value| value == "1").then_some(variable)
     }
 
     /// Reads the whole workflow with its files.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::file_store::{Place, ignored_by_git};
 use crate::git;
-use crate::process::{self, End};
+use crate::process::{self, End, Streams};
 use crate::world::{self, Walk};
 
 /// How much of a log's end is kept with the result.
@@ -192,14 +192,12 @@ impl Checks {
         let failed = |error| CheckError::Io(check.name.clone(), error);
         let before = self.tree_now();
         let path = self.place(&check.name, "log").map_err(failed)?;
-        let _ = fs::remove_file(&path);
-        let options = OpenOptions::new().create_new(true).read(true).append(true).open(&path);
-        let mut log = options.map_err(failed)?;
         let since = Instant::now();
         let timeout = check.timeout.min(most);
-        let end = process::run(&check.run, &self.root, timeout, &log).map_err(failed)?;
+        let streams = Streams { input: None, output: None, log: &path };
+        let end = process::run(&check.run, &self.root, timeout, &streams).map_err(failed)?;
         let seconds = since.elapsed().as_secs();
-        let mut tail = process::tail(&mut log, MOST_TAIL).map_err(failed)?;
+        let mut tail = process::tail(&path, MOST_TAIL).map_err(failed)?;
         let (exit_code, note) = match &end {
             End::GivenUp => return Err(CheckError::GivenUp(check.name.clone())),
             End::Exited(code) => (Some(*code), None),

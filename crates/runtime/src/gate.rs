@@ -14,6 +14,7 @@ use std::rc::Rc;
 
 use phasegate_engine::answer::Answer;
 use phasegate_engine::json::Json;
+use phasegate_engine::step::Review;
 use phasegate_engine::workflow::Workflow;
 
 use crate::catalog::{Entry, LoadError};
@@ -50,6 +51,9 @@ pub enum GateError {
     Workflow(String, LoadError),
     #[error("the state document {1} of run {0} is gone; `phasegate cancel {0}` ends the run")]
     Gone(RunId, String),
+    /// Likewise: the review is made, its verdict is put, and then the event again.
+    #[error("a review must be made first")]
+    Review(Box<Review>),
     /// Not a failure: the check runs without the lock, and then the event is put again.
     #[error("check {0} must run first")]
     Needs(String),

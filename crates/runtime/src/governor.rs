@@ -28,6 +28,10 @@ pub struct Limits {
     pub returns: Option<u64>,
     /// Minutes of work.
     pub minutes: Option<u64>,
+    /// Reviews.
+    pub reviews: Option<u64>,
+    /// What reviews may cost.
+    pub dollars: Option<u64>,
 }
 
 impl Limits {
@@ -40,6 +44,8 @@ impl Limits {
             same_reason: self.same_reason.or(other.same_reason),
             returns: self.returns.or(other.returns),
             minutes: self.minutes.or(other.minutes),
+            reviews: self.reviews.or(other.reviews),
+            dollars: self.dollars.or(other.dollars),
         }
     }
 
@@ -51,6 +57,8 @@ impl Limits {
             same_reason: Some(3),
             returns: Some(3),
             minutes: Some(24 * 60),
+            reviews: Some(300),
+            dollars: Some(100),
         }
     }
 }
@@ -67,6 +75,11 @@ pub struct Tally {
     /// Blocks in a row between which the agent used no tool: clients have a cap on these.
     pub idle: u64,
     pub seconds: u64,
+    /// Reviews that were begun, and what they cost, in millionths of a dollar.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reviews: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub micro_dollars: u64,
     /// States after a move, and how often one of them came back.
     pub seen: Vec<String>,
     pub returns: u64,
@@ -93,7 +106,38 @@ pub struct Situation<'a> {
     pub state: Option<String>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Tally {
+    /// Counts a review, or says why there is none; and warns of a limit that is near.
+    pub fn count_review(&mut self, run: &str, limits: &Limits) -> (Option<Answer>, Option<String>) {
+        let dollars = self.micro_dollars / 1_000_000;
+        let checks = [
+            (self.reviews, limits.reviews, "reviews", "reviews"),
+            (dollars, limits.dollars, "dollars for reviews", "dollars"),
+        ];
+        let mut warning = None;
+        for (count, limit, what, key) in checks {
+            let Some(limit) = limit.filter(|limit| *limit > 0) else { continue };
+            if count >= limit {
+                let message = format!(
+                    "Run {run} ended this turn as budget: its limit of {limit} {what} is reached. \
+                     Raise `{key}` in the limits of the configuration to go on, or \
+                     `phasegate cancel {run}` to end the run."
+                );
+                return (Some(Answer::allow_saying(Outcome::Budget, message)), None);
+            }
+            if count + 1 == (limit * 4).div_ceil(5) && limit > 4 {
+                warning = Some(format!("Run {run}: {} of {limit} {what}.", count + 1));
+            }
+        }
+        self.reviews += 1;
+        (None, warning)
+    }
+
     /// Counts a stop that the rules want to block. The answer is the one to give instead, if a
     /// limit is reached; the texts are warnings of limits that are near.
     pub fn count(
@@ -163,6 +207,7 @@ impl Tally {
         }
         // One below the client's cap: the client would end the turn as if all were well.
         if let Some(cap) = now.client_cap.filter(|cap| *cap > 0 && self.idle >= *cap) {
+            self.blocks_in_a_row -= 1;
             let message = format!(
                 "Run {run} ended this turn as capped: the agent was told {} times to go on and used no \
                  tool, and the client allows {cap}. Say something to the agent to go on, or \

@@ -16,6 +16,7 @@ pub mod journal;
 pub mod ledger;
 pub mod process;
 pub mod project;
+pub mod reviewer;
 pub mod run;
 pub mod store;
 pub mod topics;

@@ -4,7 +4,7 @@
 //! The supervisor is this program, started again. It lives as long as whoever asked holds its
 //! stdin: however that process dies, nothing is left behind.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -51,20 +51,45 @@ pub enum End {
     NotStarted(String),
 }
 
-/// Runs a command and waits for its end. What it prints goes to `log`.
+/// What a process reads, and where what it prints goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Streams<'a> {
+    /// Its stdin; nothing where there is none.
+    pub input: Option<&'a Path>,
+    /// Its stdout; the log where there is none.
+    pub output: Option<&'a Path>,
+    pub log: &'a Path,
+}
+
+/// Runs a command and waits for its end. The log is made anew.
 ///
 /// # Errors
 /// Where the supervisor itself cannot be started or understood.
-pub fn run(command: &[String], folder: &Path, timeout: Duration, log: &File) -> io::Result<End> {
+pub fn run(
+    command: &[String],
+    folder: &Path,
+    timeout: Duration,
+    streams: &Streams,
+) -> io::Result<End> {
+    let fresh = |path: &Path| {
+        let _ = std::fs::remove_file(path);
+        OpenOptions::new().create_new(true).read(true).append(true).open(path)
+    };
+    let log = fresh(streams.log)?;
+    if let Some(output) = streams.output {
+        fresh(output)?;
+    }
     let mut supervisor = Command::new(std::env::current_exe()?)
         .arg(SUPERVISE)
         .arg(timeout.as_millis().to_string())
+        .arg(streams.input.unwrap_or(Path::new("")))
+        .arg(streams.output.unwrap_or(Path::new("")))
         .args(command)
         .current_dir(folder)
         .env(DISABLE, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(log.try_clone()?)
+        .stderr(log)
         // A signal to our own group must not reach it before it can clean up.
         .process_group(0)
         .spawn()?;
@@ -84,9 +109,10 @@ pub fn run(command: &[String], folder: &Path, timeout: Duration, log: &File) -> 
 /// # Errors
 /// As for [`run`].
 pub fn output(command: &[String], folder: &Path, timeout: Duration) -> io::Result<(bool, String)> {
-    let mut log = tempfile::tempfile()?;
-    let end = run(command, folder, timeout, &log)?;
-    let text = tail(&mut log, MOST_TAIL)?;
+    let log = tempfile::NamedTempFile::new()?;
+    let end =
+        run(command, folder, timeout, &Streams { input: None, output: None, log: log.path() })?;
+    let text = tail(log.path(), MOST_TAIL)?;
     Ok(match end {
         End::Exited(0) => (true, text),
         End::Exited(_) => (false, text),
@@ -98,7 +124,8 @@ pub fn output(command: &[String], folder: &Path, timeout: Duration) -> io::Resul
 ///
 /// # Errors
 /// Where it cannot be read.
-pub fn tail(log: &mut File, most: u64) -> io::Result<String> {
+pub fn tail(log: &Path, most: u64) -> io::Result<String> {
+    let mut log = File::open(log)?;
     let length = log.metadata()?.len();
     let start = length.saturating_sub(most);
     log.seek(SeekFrom::Start(start))?;
@@ -112,10 +139,12 @@ pub fn tail(log: &mut File, most: u64) -> io::Result<String> {
     Ok(whole.trim_end().to_string())
 }
 
-/// The supervisor's own main: `supervise MILLISECONDS PROGRAM ARGUMENT…`, its stderr is the log.
+/// The supervisor's own main: `supervise MILLISECONDS INPUT OUTPUT PROGRAM ARGUMENT…`, its stderr is
+/// the log.
 pub fn supervise(arguments: &[String]) -> End {
     let time = arguments.first().and_then(|time| time.parse().ok()).map(Duration::from_millis);
-    let (Some(timeout), Some(program)) = (time, arguments.get(1)) else {
+    let (Some(timeout), Some([input, output, program, rest @ ..])) = (time, arguments.get(1..))
+    else {
         return End::NotStarted("nothing to run".into());
     };
     adopt_orphans();
@@ -129,11 +158,19 @@ pub fn supervise(arguments: &[String]) -> End {
         ended.store(true, Ordering::Relaxed);
     });
     let log = || io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
-    let (Ok(out), Ok(err)) = (log(), log()) else {
-        return End::NotStarted("its output has no place".into());
+    let read = |path: &str| match path {
+        "" => Ok(Stdio::null()),
+        path => File::open(path).map(Stdio::from),
+    };
+    let write = |path: &str| match path {
+        "" => log(),
+        path => OpenOptions::new().append(true).open(path).map(Stdio::from),
+    };
+    let (Ok(input), Ok(out), Ok(err)) = (read(input), write(output), log()) else {
+        return End::NotStarted("its input or output has no place".into());
     };
     let mut command = Command::new(program);
-    command.args(&arguments[2..]).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
+    command.args(rest).stdin(input).stdout(out).stderr(err).process_group(0);
     match command.spawn() {
         Ok(child) => watch(child, timeout, &gone),
         Err(error) => End::NotStarted(format!("cannot run {program}: {error}")),

@@ -100,9 +100,24 @@ impl Reader<'_> {
             .into_iter()
             .filter_map(|(name, value)| Some((name, self.read(value)?)))
             .collect();
+        let reviewers = self
+            .entries(&mut root, "reviewer")
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, self.read(value)?)))
+            .collect();
         let outer = self.machine(&mut root);
         let head = self.rest(root)?;
-        Some(Definition { head, constants, records, outer, inner, actions, checks, commands })
+        Some(Definition {
+            head,
+            constants,
+            records,
+            outer,
+            inner,
+            actions,
+            checks,
+            commands,
+            reviewers,
+        })
     }
 
     fn machine(&mut self, table: &mut Table) -> MachineText {

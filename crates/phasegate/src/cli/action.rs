@@ -79,6 +79,9 @@ fn json() -> Arg {
 
 /// Carries out an action.
 pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
+    if let Some(variable) = project.workflow(name).and_then(Entry::disabled_by) {
+        return Err(Failed(format!("workflow {name} is switched off by {variable}=1")));
+    }
     let gate = Gate::new(project);
     let loaded = gate.workflow(name);
     let workflow =
@@ -93,6 +96,7 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     let as_json = matches.get_flag("json");
     if let Does::Create { name, document, shows } = &action.does {
         let (run, answered) = gate.start(&workflow, (*name, *document), &event)?;
+        let is_new = answered.is_none();
         return match answered {
             Some(answered) if answered.answer.text().is_some() => Ok(say(&answered, as_json)),
             _ => {
@@ -100,7 +104,7 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
                     let run = gate.run(&run.to_string())?;
                     gate.show(&workflow, &run, text, &event)
                 });
-                started(&workflow, &run, shown.transpose()?.as_deref(), as_json)
+                started(&workflow, &run, shown.transpose()?.as_deref(), is_new, as_json)
             }
         };
     }
@@ -155,10 +159,16 @@ fn start(gate: &Gate, workflow: &Workflow, matches: &ArgMatches) -> Outcome {
     let given = name.map(|name| ("name".to_string(), Json::from(name)));
     let event = Event { params: params(given), ..event(START) };
     let run = gate.create(workflow, None, &event)?;
-    started(workflow, &run, None, matches.get_flag("json"))
+    started(workflow, &run, None, true, matches.get_flag("json"))
 }
 
-fn started(workflow: &Workflow, run: &RunId, shown: Option<&str>, as_json: bool) -> Outcome {
+fn started(
+    workflow: &Workflow,
+    run: &RunId,
+    shown: Option<&str>,
+    is_new: bool,
+    as_json: bool,
+) -> Outcome {
     let document = workflow.document_of(&run.name);
     if as_json {
         print::json(&serde_json::json!({ "run": run, "document": document }));
@@ -166,6 +176,9 @@ fn started(workflow: &Workflow, run: &RunId, shown: Option<&str>, as_json: bool)
         print::line(&format!("Run {run} has started: {document}"));
         if let Some(shown) = shown {
             print::line(shown.trim_end());
+        }
+        if !is_new {
+            return Ok(ExitCode::SUCCESS);
         }
         print::line(match super::session() {
             Some(_) => "It answers the stops of this session.",

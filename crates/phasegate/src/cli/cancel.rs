@@ -39,10 +39,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     if options.json {
         print::json(&json!({ "run": run.id, "cancelled": open }));
     } else if open {
-        print::line(&format!(
-            "Run {} is cancelled. Its state document {} stays as it is.",
-            run.id, run.place
-        ));
+        print::line(&format!("Run {} is cancelled.", run.id));
     } else {
         print::line(&format!("Run {} is {} already.", run.id, gate.report(&run).condition));
     }

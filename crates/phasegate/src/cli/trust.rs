@@ -31,10 +31,21 @@ fn show(workflow: &Workflow) {
             command.parts.iter().map(|part| &*workflow.texts[part.0].text).collect();
         print::line(&format!("  command {name}: {parts:?}"));
     }
-    for (_, rule) in workflow.rules() {
-        for (place, _) in &rule.write {
-            print::line(&format!("  writes {:?}", workflow.texts[place.0].text));
-        }
+    for reviewer in &workflow.reviewers {
+        let parts = reviewer.run.iter().map(|part| &*workflow.texts[part.0].text);
+        let parts: Vec<&str> = parts.collect();
+        let run = if parts.is_empty() { "claude".into() } else { format!("{parts:?}") };
+        print::line(&format!("  reviewer {}: {run}", reviewer.name));
+    }
+    let rules = workflow.rules().flat_map(|(_, rule)| &rule.write);
+    let mut places: Vec<&str> = rules.map(|(place, _)| &*workflow.texts[place.0].text).collect();
+    places.sort_unstable();
+    places.dedup();
+    for place in places {
+        print::line(&format!("  writes {place:?}"));
+    }
+    for (name, value) in &workflow.constants {
+        print::line(&format!("  with {name} = {}", value.to_text(None).trim_end()));
     }
 }
 

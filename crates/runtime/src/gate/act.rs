@@ -350,6 +350,14 @@ impl Gate<'_> {
         })
     }
 
+    /// Counts what a review has cost.
+    pub(super) fn spend(&self, found: &Found, micro_dollars: u64) -> Result<(), GateError> {
+        let _lease = self.store.lease(&found.id, &Key::Document(found.place.clone()))?;
+        let (mut ledger, version, _) = self.ledger(&found.id)?;
+        ledger.tally.micro_dollars += micro_dollars;
+        self.put_ledger(&found.id, version.as_ref(), &ledger)
+    }
+
     /// Changes only the ledger of a run, and journals that.
     pub(super) fn note(
         &self,

@@ -1,15 +1,16 @@
 //! Checks on the way of an event: asked for under the lock, run without it, and then the event is
 //! put again.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use phasegate_engine::answer::{Answer, Until};
+use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::check::CheckResult;
 use phasegate_engine::decide::params;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Actor, Effect, Event, Step};
+use phasegate_engine::step::{Actor, Effect, Event, Review, Step};
 use phasegate_engine::workflow::Workflow;
 
 use super::commit::{Open, blank_line};
@@ -18,10 +19,15 @@ use crate::catalog::Origin;
 use crate::checks::{CheckError, Checks, Ran};
 use crate::journal::Line;
 use crate::ledger::Intent;
+use crate::reviewer::{self, Reviewing};
 use crate::trust;
+use crate::world::Told;
 
 /// How often one check runs for one event, while the tree changes under it.
 const MOST_RUNS: usize = 2;
+
+/// How many reviews may follow each other at one stop.
+const MOST_REVIEWS: usize = 3;
 
 /// How long all checks of one event may take together: clients give a hook ten minutes.
 const MOST_TIME: Duration = Duration::from_mins(9);
@@ -35,6 +41,11 @@ pub(super) struct Checking {
     pub(super) fresh: BTreeMap<String, Ran>,
     /// Why no check can be run any more.
     unsettled: Option<String>,
+    reviews: usize,
+    /// Why there is no verdict.
+    unreviewed: Option<String>,
+    /// Held from the intent to the end of the event.
+    reviewing: RefCell<Option<Reviewing>>,
 }
 
 impl Checking {
@@ -52,16 +63,74 @@ impl Gate<'_> {
         mut put: impl FnMut(&Checking) -> Result<T, GateError>,
     ) -> Result<T, GateError> {
         let (since, ran, fresh) = (Instant::now(), Vec::new(), BTreeMap::new());
-        let mut checking = Checking { since, ran, fresh, unsettled: None };
+        let (unsettled, unreviewed) = (None, None);
+        let (reviews, reviewing) = (0, RefCell::default());
+        let mut checking =
+            Checking { since, ran, fresh, unsettled, reviews, unreviewed, reviewing };
         loop {
             match put(&checking) {
                 Err(GateError::Needs(name)) if checking.unsettled.is_none() => {
                     let workflow = self.workflow_of(found)?;
                     self.check(found, &workflow, &name, &mut checking)?;
                 }
+                Err(GateError::Review(review)) if checking.unreviewed.is_none() => {
+                    self.review(found, &review, &mut checking)?;
+                }
                 result => return result,
             }
         }
+    }
+
+    /// Has a review made, and puts its verdict to the rules. Without one, the state stays as it is.
+    fn review(
+        &self,
+        found: &Found,
+        review: &Review,
+        checking: &mut Checking,
+    ) -> Result<(), GateError> {
+        checking.reviews += 1;
+        if checking.reviews > MOST_REVIEWS {
+            let why = format!("after {MOST_REVIEWS} reviews the rules want another one at once");
+            checking.unreviewed = Some(why);
+            return Ok(());
+        }
+        let root = &self.project.root;
+        let reviewed = match reviewer::review(root, &found.id.workflow, review) {
+            Ok(reviewed) => reviewed,
+            Err(why) => {
+                checking.unreviewed = Some(why);
+                return Ok(());
+            }
+        };
+        let verdict = if reviewed.pass { "PASS" } else { "FAIL" };
+        let turns = i64::try_from(reviewed.turns).unwrap_or(i64::MAX);
+        let members = [
+            ("reviewer", Json::from(review.reviewer.as_str())),
+            ("verdict", Json::from(verdict)),
+            ("file", Json::from(review.file.as_str())),
+            ("model", review.model.as_deref().map_or(Json::Null, Json::from)),
+            ("digest", Json::from(reviewed.digest.as_str())),
+            ("dollars", Json::from(format!("{:.6}", reviewed.dollars))),
+            ("turns", Json::from(turns)),
+        ];
+        let fact = Event {
+            name: "review-finished".into(),
+            actor: Actor::Reviewer,
+            session: None,
+            params: params(members.map(|(name, value)| (name.to_string(), value))),
+        };
+        let answered = self.act_on(found, &fact, &Told::default(), false)?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "not below zero"
+        )]
+        let cost = (reviewed.dollars * 1e6) as u64;
+        self.spend(found, cost)?;
+        if let Answer::Deny { reason } = answered.answer {
+            checking.unreviewed = Some(format!("its verdict was {verdict}, and {reason}"));
+        }
+        Ok(())
     }
 
     fn check(
@@ -109,7 +178,9 @@ impl Gate<'_> {
         let name = &open.workflow.name;
         // To remove its own document harms nobody.
         let acts = step.effects.iter().any(|effect| *effect != Effect::Remove);
-        if (step.needs.is_some() || acts) && !self.is_trusted(&open.workflow) {
+        if (step.needs.is_some() || step.review.is_some() || acts)
+            && !self.is_trusted(&open.workflow)
+        {
             let message = format!(
                 "Workflow {name} runs commands or writes files, and you have not consented to \
                  that: nothing was done. `phasegate trust {name}` shows them and consents."
@@ -117,10 +188,14 @@ impl Gate<'_> {
             step.effects.clear();
             step.moves.clear();
             step.needs = None;
+            step.review = None;
             step.changed = false;
             step.to.clone_from(&step.from);
             step.answer = without(event, Until::Human, message);
             return Ok(());
+        }
+        if let Some(review) = step.review.take() {
+            return self.ask_reviewer(open, checking, event, review, step);
         }
         let Some(name) = step.needs.take() else { return Ok(()) };
         match &checking.unsettled {
@@ -129,18 +204,58 @@ impl Gate<'_> {
                 Ok(())
             }
             None => {
-                self.intend(open, &name, event)?;
+                self.intend(open, "check", &name, event)?;
                 Err(GateError::Needs(name))
             }
         }
     }
 
-    fn intend(&self, open: &mut Open, name: &str, event: &Event) -> Result<(), GateError> {
+    fn ask_reviewer(
+        &self,
+        open: &mut Open,
+        checking: &Checking,
+        event: &Event,
+        review: Review,
+        step: &mut Step,
+    ) -> Result<(), GateError> {
+        if let Some(why) = &checking.unreviewed {
+            step.answer = Answer::allow_saying(Outcome::Fault, why.as_str());
+            return Ok(());
+        }
+        if checking.reviewing.borrow().is_none() {
+            let begun = reviewer::begin(&self.project.root, &open.found.id);
+            let begun = begun.map_err(|error| GateError::Other(error.to_string()))?;
+            if begun.is_none() {
+                let run = &open.found.id;
+                let message = format!("A review of run {run} is being made.");
+                step.answer = Answer::waiting(Until::Background, message);
+                return Ok(());
+            }
+            *checking.reviewing.borrow_mut() = begun;
+        }
+        let (run, limits) = (&open.found.id, self.project.config.limits(&open.found.id.workflow));
+        let (answer, warning) = open.ledger.tally.count_review(&run.to_string(), &limits);
+        open.notes.extend(warning);
+        if let Some(answer) = answer {
+            step.answer = answer;
+            return Ok(());
+        }
+        self.intend(open, "review", &review.reviewer, event)?;
+        Err(GateError::Review(Box::new(review)))
+    }
+
+    fn intend(
+        &self,
+        open: &mut Open,
+        what: &str,
+        name: &str,
+        event: &Event,
+    ) -> Result<(), GateError> {
         let now = Timestamp::now();
         open.ledger.checking = Some(Intent { check: name.to_string(), since: now });
-        let params = params([("check".to_string(), Json::from(name))]);
+        let params = params([(what.to_string(), Json::from(name))]);
         let (session, actor) = (event.session.clone(), Actor::Engine);
-        let event = Event { name: "check".into(), actor, session, params };
+        let event = Event { name: what.into(), actor, session, params };
         let (before, after) = (open.before.clone(), open.before.clone());
         let line = Line { event, before, after, notes: Vec::new(), ..blank_line(now) };
         let ledger = self.write_line(&open.found.id, open.ledger.clone(), line)?.0;

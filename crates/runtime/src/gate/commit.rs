@@ -197,7 +197,20 @@ impl Gate<'_> {
             return Err(StoreError::Conflict(found.place.clone()).into());
         }
         fault_point::reach("before-journal");
-        let removed = self.carry_out(&step.effects)?;
+        let (mut step, mut new) = (step, new);
+        let removed = match self.carry_out(&step.effects) {
+            Ok(removed) => removed,
+            // An action that cannot be carried out is refused, and that is written down.
+            Err(GateError::Other(reason)) if !event.is_question() => {
+                step.answer = Answer::Deny { reason };
+                step.moves.clear();
+                step.to.clone_from(&step.from);
+                new = None;
+                false
+            }
+            Err(error) => return Err(error),
+        };
+        let after = if new.is_some() { after } else { before.clone() };
         if event.is_question() {
             ledger.insisting = insisting(&ledger, event, &step, &before, &after, now);
         }

@@ -187,7 +187,11 @@ impl Gate<'_> {
         let document = match self.document(found) {
             Ok(document) => document,
             Err(_) if found.ledger.cancelled.is_some() || found.ledger.removed => {
-                let ended = if found.ledger.removed { "ended" } else { "cancelled" };
+                let ended = match (found.ledger.removed, found.ledger.outcome()) {
+                    (true, Some(Outcome::Done)) => "done",
+                    (true, _) => "ended",
+                    (false, _) => "cancelled",
+                };
                 let (phase, about) = ("?".into(), None);
                 return Report { phase, about, condition: ended, problem: None };
             }
@@ -206,7 +210,7 @@ impl Gate<'_> {
         let condition = match (&found.ledger.cancelled, outer.get(id).ends, found.ledger.outcome())
         {
             (Some(_), ..) => "cancelled",
-            (None, Some(Outcome::Done), _) if !by_hand => "done",
+            (None, Some(Outcome::Done), None | Some(Outcome::Done)) if !by_hand => "done",
             (None, Some(_), _) => "ended",
             (None, None, Some(Outcome::Stuck)) => "stuck",
             (None, None, Some(Outcome::Capped)) => "capped",

@@ -1,0 +1,187 @@
+//! Reviewers: agents that judge, each a process of its own. Its word counts only as the verdict in
+//! the structured output of the process that we started, and only if the review that it was asked
+//! for is on the disk, and new.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use phasegate_engine::digest::digest;
+use phasegate_engine::functions::filename;
+use phasegate_engine::step::Review;
+use serde::Deserialize;
+
+use crate::file_store::ignored_by_git;
+use crate::process::{self, End, Streams};
+use crate::run::RunId;
+use crate::world;
+
+/// Where reviewers leave their logs, while there is something to see in them.
+const FOLDER: &str = ".phasegate/reviews";
+
+/// What the usual client is asked for.
+const SCHEMA: &str = r#"{"type":"object","properties":{"verdict":{"type":"string","enum":["PASS","FAIL"]}},"required":["verdict"]}"#;
+
+/// Its hooks would ask us about the reviewer, and its output has one shape only without `verbose`.
+const SETTINGS: &str = r#"{"disableAllHooks":true,"verbose":false}"#;
+
+/// More output than this is no verdict.
+const MOST_OUTPUT: u64 = 16 << 20;
+
+/// What came of a review.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reviewed {
+    pub pass: bool,
+    /// The digest of the review.
+    pub digest: String,
+    pub dollars: f64,
+    pub turns: u64,
+}
+
+/// What Claude Code prints, and what another program may print instead.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Printed {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    is_error: bool,
+    subtype: Option<String>,
+    structured_output: Option<Verdict>,
+    verdict: Option<String>,
+    total_cost_usd: f64,
+    num_turns: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Verdict {
+    verdict: Option<String>,
+}
+
+/// Held while a review of a run is made: it ends with the process, so nothing has to be guessed.
+#[derive(Debug)]
+pub struct Reviewing(#[expect(dead_code, reason = "closing it releases the lock")] File);
+
+/// Takes the place of the one reviewer of a run; none where somebody has it.
+///
+/// # Errors
+/// Where the lock cannot be made.
+pub fn begin(root: &Path, run: &RunId) -> io::Result<Option<Reviewing>> {
+    let place = format!("{FOLDER}/{}.lock", filename(&run.to_string()));
+    let path = world::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))?;
+    fs::create_dir_all(root.join(FOLDER))?;
+    ignored_by_git(&root.join(FOLDER))?;
+    let lock = OpenOptions::new().create(true).append(true).open(path)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(Reviewing(lock))),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Makes a review.
+///
+/// # Errors
+/// Why there is no verdict, in a sentence that names the log.
+pub fn review(root: &Path, workflow: &str, wanted: &Review) -> Result<Reviewed, String> {
+    let inside = |place: &str| world::inside(root, place).map_err(|why| why.to_string());
+    let file = inside(&wanted.file)?;
+    if file.exists() {
+        return Err(format!("{} is there already, and no review is overwritten", wanted.file));
+    }
+    let time = Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    let name = format!("{}-{}-{time}", filename(workflow), filename(&wanted.reviewer));
+    let place = |kind: &str| inside(&format!("{FOLDER}/{name}.{kind}"));
+    let (log, input, output) = (place("log")?, place("prompt")?, place("json")?);
+    let shown = format!("{FOLDER}/{name}.log");
+    let prepared = || -> io::Result<()> {
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(&input, &wanted.prompt)
+    };
+    let failed = |error: io::Error| format!("reviewer {}: {error}", wanted.reviewer);
+    prepared().map_err(failed)?;
+    let command = command(wanted);
+    let streams = Streams { input: Some(&input), output: Some(&output), log: &log };
+    let end = process::run(&command, root, wanted.timeout, &streams).map_err(failed);
+    let judged = end.and_then(|end| judge(&end, wanted, &output, &file));
+    let _ = fs::remove_file(&input);
+    match &judged {
+        // What went wrong can be seen; what went well need not.
+        Ok(_) => [&log, &output].into_iter().for_each(|file| drop(fs::remove_file(file))),
+        Err(_) => {
+            let said = fs::read(&output).unwrap_or_default();
+            let text = [b"\n--- its answer ---\n", said.as_slice()].concat();
+            let kept = OpenOptions::new().append(true).open(&log);
+            let _ = kept.and_then(|mut kept| io::Write::write_all(&mut kept, &text));
+            let _ = fs::remove_file(&output);
+        }
+    }
+    judged.map_err(|why| format!("reviewer {}: {why} (see {shown})", wanted.reviewer))
+}
+
+/// The program and its arguments: those of the workflow, or the usual client's.
+fn command(wanted: &Review) -> Vec<String> {
+    if !wanted.run.is_empty() {
+        return wanted.run.clone();
+    }
+    let flags = ["--print", "--output-format", "json", "--json-schema", SCHEMA];
+    let more = ["--settings", SETTINGS, "--strict-mcp-config", "--no-session-persistence"];
+    let tools = ["--tools", "Read,Grep,Glob,Write", "--permission-mode", "dontAsk"];
+    let allowed = ["--allowedTools", "Read,Grep,Glob,Write"];
+    let parts = flags.into_iter().chain(more).chain(tools).chain(allowed);
+    let mut command = vec!["claude".to_string()];
+    command.extend(parts.map(str::to_string));
+    if let Some(model) = &wanted.model {
+        command.extend(["--model".to_string(), model.clone()]);
+    }
+    command
+}
+
+fn judge(end: &End, wanted: &Review, output: &PathBuf, file: &Path) -> Result<Reviewed, String> {
+    match end {
+        End::Exited(0) => {}
+        End::Exited(code) => return Err(format!("it ended with exit code {code}")),
+        End::Killed(signal) => return Err(format!("it was killed by signal {signal}")),
+        End::TimedOut => {
+            return Err(format!("it took longer than {} seconds", wanted.timeout.as_secs()));
+        }
+        End::Flooded => return Err("it printed without end and was stopped".into()),
+        End::GivenUp => return Err("it was given up".into()),
+        End::NotStarted(why) => return Err(why.clone()),
+    }
+    if fs::metadata(output).map_or(0, |meta| meta.len()) > MOST_OUTPUT {
+        return Err("its answer is too long".into());
+    }
+    let answer = verdict(&fs::read(output).unwrap_or_default())?;
+    let review = fs::read(file).ok().filter(|review| !review.trim_ascii().is_empty());
+    let review =
+        review.ok_or_else(|| format!("it gave a verdict, but wrote no {}", wanted.file))?;
+    Ok(Reviewed { digest: digest(&review), ..answer })
+}
+
+/// The verdict in an answer: never one in prose.
+fn verdict(answer: &[u8]) -> Result<Reviewed, String> {
+    let none = || "it gave no verdict".to_string();
+    let mut value: serde_json::Value = serde_json::from_slice(answer).map_err(|_| none())?;
+    // With `verbose` set somewhere, the client prints all events; the last is the result.
+    if let serde_json::Value::Array(events) = &mut value {
+        value = events.pop().unwrap_or_default();
+    }
+    let output: Printed = serde_json::from_value(value).map_err(|_| none())?;
+    if output.is_error {
+        let why = output.subtype.unwrap_or_else(|| "an error".into());
+        return Err(format!("it failed: {why}"));
+    }
+    // Another program's verdict stands at the top; the client's own stands only in its place.
+    let top = output.verdict.filter(|_| output.kind.is_none());
+    let said = output.structured_output.and_then(|it| it.verdict).or(top);
+    let pass = match said.as_deref() {
+        Some("PASS") => true,
+        Some("FAIL") => false,
+        _ => return Err(none()),
+    };
+    let (dollars, turns) = (output.total_cost_usd.max(0.0), output.num_turns);
+    Ok(Reviewed { pass, digest: String::new(), dollars, turns })
+}

@@ -1,0 +1,245 @@
+//! Reviewers: agents that judge, as processes of their own. One that hangs, lies or crashes opens
+//! nothing silently and changes nothing.
+
+use std::time::{Duration, Instant};
+
+use crate::scene::Scene;
+
+/// Two clean reviews in a row, then done.
+const GATE: &str = r#"
+name = "polish"
+about = "No stop before two clean reviews in a row."
+initial = "working"
+reentry = "always"
+
+[state]
+phase = "string"
+reviews = { type = "integer", default = 0 }
+clean = { type = "integer", default = 0 }
+open = { type = "boolean", default = false }
+
+[reviewer.code]
+prompt = "review.md"
+writes = "reviews/review-{{ state.reviews + 1 }}.md"
+model = "{{ 'opus' if state.reviews % 2 == 0 else 'sonnet' }}"
+run = ["sh", "reviewer.sh", "reviews/review-{{ state.reviews + 1 }}.md", "{{ 'opus' if state.reviews % 2 == 0 else 'sonnet' }}"]
+timeout = "5s"
+
+[phase.working]
+rules = [
+  { on = "review-finished", when = "params.verdict == 'PASS' and state.clean >= 1", set = { "state.reviews" = "state.reviews + 1", "state.clean" = 2 }, goto = "done" },
+  { on = "review-finished", when = "params.verdict == 'PASS'", set = { "state.reviews" = "state.reviews + 1", "state.clean" = 1, "state.open" = true } },
+  { on = "review-finished", set = { "state.reviews" = "state.reviews + 1", "state.clean" = 0, "state.open" = true } },
+  { on = "stop", when = "state.open and not exists('reviews/post-' ~ state.reviews ~ '.md')", block = "Read reviews/review-{{ state.reviews }}.md and write reviews/post-{{ state.reviews }}.md." },
+  { on = "stop", review = "code" },
+]
+
+[phase.done]
+final = true
+"#;
+
+const PROMPT: &str = "Review the code. Write reviews/review-{{ state.reviews + 1 }}.md.";
+
+/// The answer of the real client.
+const ANSWER: &str = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"It looks fine to me: PASS","session_id":"x","total_cost_usd":0.25,"structured_output":{"verdict":"VERDICT"}}"#;
+
+fn with_reviewer(script: &str) -> Scene {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/polish/workflow.toml", GATE);
+    scene.file(".phasegate/workflows/polish/prompts/review.md", PROMPT);
+    scene.file("reviewer.sh", script);
+    let ran = scene.by_hand(&["trust", "polish"]);
+    assert!(ran.stdout.contains("reviewer code:"), "{ran:?}");
+    scene.ok(&["polish", "start"]);
+    scene
+}
+
+/// A script that reads its prompt, writes the review, and prints the answer with a verdict.
+fn honest(verdict: &str) -> String {
+    let answer = ANSWER.replace("VERDICT", verdict);
+    format!(
+        "cat > prompt-seen; echo \"$2\" >> models; echo reviewed > \"$1\"; echo noise >&2; echo '{answer}'\n"
+    )
+}
+
+fn state(scene: &Scene) -> serde_json::Value {
+    scene.json(".phasegate/polish/polish.json")
+}
+
+#[test]
+fn reviews_go_on_until_two_are_clean() {
+    let scene = with_reviewer(&honest("FAIL"));
+    scene.stop().blocks("Read reviews/review-1.md and write reviews/post-1.md");
+    assert_eq!(scene.read("prompt-seen"), "Review the code. Write reviews/review-1.md.");
+    assert_eq!(state(&scene)["clean"], 0);
+    // Until the answer to it is written, there is no other review.
+    scene.stop().blocks("post-1.md");
+    scene.file("reviews/post-1.md", "fixed").file("reviewer.sh", honest("PASS"));
+    scene.stop_again().blocks("post-2.md");
+    scene.file("reviews/post-2.md", "nothing to do");
+    scene.stop_again().allows();
+    assert!(scene.ok(&["status"]).contains("done in phase done"));
+    assert_eq!(scene.read("models"), "opus\nsonnet\nopus\n");
+    assert_eq!(
+        (state(&scene)["reviews"].clone(), state(&scene)["clean"].clone()),
+        (3.into(), 2.into())
+    );
+    let ledger = scene.json(".phasegate/runs/polish/polish/ledger.json");
+    assert_eq!(
+        (&ledger["tally"]["reviews"], &ledger["tally"]["micro_dollars"]),
+        (&3.into(), &750_000.into())
+    );
+    let lines = scene.journal("polish/polish");
+    let facts: Vec<_> =
+        lines.iter().filter(|line| line["event"]["name"] == "review-finished").collect();
+    assert_eq!(facts.len(), 3);
+    assert_eq!(facts[0]["event"]["actor"], "reviewer");
+    assert_eq!(facts[0]["event"]["params"]["verdict"], "FAIL");
+    assert_eq!(facts[0]["event"]["params"]["digest"].as_str().unwrap().len(), 64);
+    assert!(lines.iter().any(|line| line["event"]["name"] == "review"), "the intent comes first");
+    let left = std::fs::read_dir(scene.path(".phasegate/reviews")).unwrap().count();
+    assert_eq!(left, 2, "a mark for git and a lock; no log stays");
+    scene.ok(&["log", "--verify"]);
+}
+
+#[test]
+fn a_reviewer_that_gives_no_verdict_allows_the_stop_and_changes_nothing() {
+    let pass = ANSWER.replace("VERDICT", "PASS");
+    let prose = pass.replace(",\"structured_output\":{\"verdict\":\"PASS\"}", "");
+    let write = "echo reviewed > \"$1\"";
+    let cases = [
+        (format!("{write}; echo '{prose}'"), "it gave no verdict"),
+        (format!("{write}; echo rubbish"), "it gave no verdict"),
+        (format!("{write}; echo '[]'"), "it gave no verdict"),
+        (format!("{write}; echo '{}'", ANSWER.replace("VERDICT", "MAYBE")), "it gave no verdict"),
+        (format!("echo '{pass}'"), "it gave a verdict, but wrote no reviews/review-1.md"),
+        (format!("{write}; echo '{pass}'; exit 1"), "it ended with exit code 1"),
+        ("sleep 60".to_string(), "it took longer than 5 seconds"),
+        (
+            format!("trap '' TERM; {write}; echo '{pass}'; sleep 60 & wait"),
+            "it took longer than 5 seconds",
+        ),
+        ("kill -9 $$".to_string(), "it was killed by signal 9"),
+        (
+            format!("{write}; echo '{}'", pass.replace("\"is_error\":false", "\"is_error\":true")),
+            "it failed: success",
+        ),
+    ];
+    for (script, why) in cases {
+        let scene = with_reviewer(&script);
+        let before = state(&scene);
+        let since = Instant::now();
+        let said = scene.stop();
+        said.allows_saying(why);
+        said.allows_saying("see .phasegate/reviews/polish-code-");
+        assert!(since.elapsed() < Duration::from_secs(30), "{script}");
+        assert_eq!(state(&scene), before, "{script}");
+        scene.ok(&["log", "--verify"]);
+    }
+}
+
+#[test]
+fn other_shapes_of_an_answer_are_understood() {
+    let pass = ANSWER.replace("VERDICT", "PASS");
+    for answer in [format!("[{{\"type\":\"system\"}},{pass}]"), r#"{"verdict":"PASS"}"#.to_string()]
+    {
+        let scene = with_reviewer(&format!("echo reviewed > \"$1\"; echo '{answer}'"));
+        scene.stop().blocks("post-1.md");
+        assert_eq!(state(&scene)["clean"], 1, "{answer}");
+    }
+    // A verdict of the client beside its place is none.
+    let beside =
+        pass.replace("\"structured_output\":{\"verdict\":\"PASS\"}", "\"verdict\":\"PASS\"");
+    let scene = with_reviewer(&format!("echo reviewed > \"$1\"; echo '{beside}'"));
+    scene.stop().allows_saying("it gave no verdict");
+}
+
+#[test]
+fn a_reviewer_that_fires_the_hook_does_not_start_another() {
+    let hook =
+        format!("echo '{{}}' | '{}' hook stop > nested.json", env!("CARGO_BIN_EXE_phasegate"));
+    let scene = with_reviewer(&format!("{hook}; {}", honest("FAIL")));
+    scene.stop().blocks("post-1.md");
+    assert_eq!(scene.read("nested.json"), "{}\n");
+    assert_eq!(scene.read("models").lines().count(), 1);
+}
+
+#[test]
+fn a_review_that_is_there_is_not_overwritten() {
+    let scene = with_reviewer(&honest("PASS"));
+    scene.file("reviews/review-1.md", "an earlier one");
+    scene.stop().allows_saying("reviews/review-1.md is there already");
+    assert_eq!(scene.read("reviews/review-1.md"), "an earlier one");
+    assert!(!scene.exists("models"), "it was not even asked");
+}
+
+#[test]
+fn reviews_have_limits_of_their_own() {
+    for (limits, told) in
+        [("reviews = 2", "limit of 2 reviews"), ("dollars = 1", "limit of 1 dollars")]
+    {
+        let scene = with_reviewer(&honest("FAIL").replace("0.25", "0.6"));
+        scene.file(".phasegate/config.toml", format!("[limits]\nsame_reason = 0\n{limits}\n"));
+        for review in 1..=2 {
+            scene.stop().blocks(&format!("post-{review}.md"));
+            scene.file(&format!("reviews/post-{review}.md"), "x");
+        }
+        let said = scene.stop();
+        said.allows_saying(told);
+        assert_eq!(scene.journal("polish/polish").pop().unwrap()["answer"]["outcome"], "budget");
+        assert!(scene.ok(&["status"]).contains("budget in phase working"));
+    }
+}
+
+#[test]
+fn without_consent_no_reviewer_is_asked() {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/polish/workflow.toml", GATE);
+    scene.file(".phasegate/workflows/polish/prompts/review.md", PROMPT);
+    scene.file("reviewer.sh", honest("PASS"));
+    scene.ok(&["polish", "start"]);
+    scene.stop().allows_saying("you have not consented");
+    assert!(!scene.exists("models"));
+}
+
+#[test]
+fn a_missing_client_allows_the_stop() {
+    let scene = Scene::new();
+    let gate =
+        GATE.lines().filter(|line| !line.starts_with("run = ")).collect::<Vec<_>>().join("\n");
+    scene.file(".phasegate/workflows/polish/workflow.toml", gate);
+    scene.file(".phasegate/workflows/polish/prompts/review.md", PROMPT);
+    assert!(scene.by_hand(&["trust", "polish"]).stdout.contains("reviewer code: claude"));
+    scene.ok(&["polish", "start"]);
+    let payload = scene.payload().to_string();
+    let path = scene.path("empty").display().to_string();
+    scene.hook_raw(payload.as_bytes(), &[("PATH", &path)]).allows_saying("cannot run claude");
+}
+
+#[test]
+fn a_stop_during_a_review_waits_and_starts_no_other() {
+    let scene = with_reviewer(&format!("echo x >> begun; sleep 2; {}", honest("FAIL")));
+    let mut command = scene.command();
+    command.args(["hook", "stop"]);
+    let first = scene.spawn(command, scene.payload().to_string().as_bytes());
+    while !scene.exists("begun") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    scene.stop().allows_saying("A review of run polish/polish is being made");
+    let ran = crate::scene::finish(first);
+    assert!(ran.stdout.contains("post-1.md"), "{ran:?}");
+    assert_eq!(scene.read("begun").lines().count(), 1);
+    // A hook that is killed takes its reviewer along, and the next stop asks again.
+    scene.file("reviews/post-1.md", "x").file("reviewer.sh", "echo x >> begun; sleep 4711.3");
+    let mut command = scene.command();
+    command.args(["hook", "stop"]);
+    let mut second = scene.spawn(command, scene.payload().to_string().as_bytes());
+    while scene.read("begun").lines().count() < 2 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    second.kill().unwrap();
+    second.wait().unwrap();
+    scene.file("reviewer.sh", honest("PASS"));
+    scene.stop().blocks("post-2.md");
+    scene.ok(&["log", "--verify"]);
+}
