@@ -24,21 +24,14 @@ rules = [
 final = true
 "#;
 
-fn git(scene: &Scene, args: &[&str]) {
-    let mut command = Command::new("git");
-    command.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(args);
-    let output = command.current_dir(scene.root()).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-}
-
 /// A repository with the gate, and a script that leaves a mark each time it runs.
 fn ship(script: &str) -> Scene {
     let scene = Scene::new();
     scene.file("test.sh", script).file(".gitignore", "ran\n*.out\nhome\n");
     scene.file(".phasegate/workflows/ship.toml", SHIP);
-    git(&scene, &["init", "-q"]);
-    git(&scene, &["add", "-A"]);
-    git(&scene, &["commit", "-qm", "first"]);
+    scene.git(&["init", "-q"]);
+    scene.git(&["add", "-A"]);
+    scene.git(&["commit", "-qm", "first"]);
     scene
 }
 
@@ -81,8 +74,8 @@ fn started_with_notes(script: &str) -> Scene {
     let gate = SHIP.replace(r#"{ on = "stop", goto = "done","#, NOTES_TOO);
     scene.file(".phasegate/workflows/ship.toml", gate);
     scene.file(".phasegate/config.toml", "[limits]\nsame_reason = 0\n");
-    git(&scene, &["add", "-A"]);
-    git(&scene, &["commit", "-qm", "notes"]);
+    scene.git(&["add", "-A"]);
+    scene.git(&["commit", "-qm", "notes"]);
     assert_eq!(scene.by_hand(&["trust", "ship"]).code, Some(0));
     scene.ok(&["ship", "start"]);
     scene
@@ -105,8 +98,8 @@ fn a_pass_counts_only_for_the_tree_it_was_worked_out_on() {
         assert_eq!(runs(&scene), count, "{change}");
     }
     // A commit of the same content is the same tree.
-    git(&scene, &["add", "-A"]);
-    git(&scene, &["commit", "-qm", "second"]);
+    scene.git(&["add", "-A"]);
+    scene.git(&["commit", "-qm", "second"]);
     scene.stop().blocks("Write NOTES.md");
     assert_eq!(runs(&scene), 3);
     let mut status = Command::new("git");

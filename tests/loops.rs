@@ -553,21 +553,13 @@ fn the_anchor_survives_a_compaction() {
     }
 }
 
-fn git(scene: &Scene, args: &[&str]) -> String {
-    let mut command = Command::new("git");
-    command.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(args);
-    let output = command.current_dir(scene.root()).output().unwrap();
-    assert!(output.status.success(), "{args:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 #[test]
 fn an_issue_is_worked_on_in_a_worktree_and_landed() {
     let scene = Scene::new();
-    git(&scene, &["init", "-q", "-b", "main"]);
+    scene.git(&["init", "-q", "-b", "main"]);
     scene.file(".gitignore", ".worktrees\n.jwz\n.phasegate\nhome\n").file("a.txt", "1\n");
-    git(&scene, &["add", "-A"]);
-    git(&scene, &["commit", "-qm", "first"]);
+    scene.git(&["add", "-A"]);
+    scene.git(&["commit", "-qm", "first"]);
     let start = |issue: &str| {
         scene.run(&[
             "loop",
@@ -595,9 +587,9 @@ fn an_issue_is_worked_on_in_a_worktree_and_landed() {
         .collect();
     assert_ne!(trees[0], trees[1]);
     assert!(trees.iter().all(|tree| scene.path(tree).join("a.txt").exists()), "{trees:?}");
-    assert!(git(&scene, &["branch"]).contains("phasegate/issue/abc-1"));
+    assert!(scene.git(&["branch"]).contains("phasegate/issue/abc-1"));
     // A branch without its worktree is git's to complain about, and pushes no frame.
-    git(&scene, &["branch", "phasegate/issue/taken"]);
+    scene.git(&["branch", "phasegate/issue/taken"]);
     let ran = start("taken");
     assert!(ran.code == Some(1) && ran.stdout.contains("git worktree add"), "{ran:?}");
     assert_eq!(states(&scene).pop().unwrap()["stack"].as_array().unwrap().len(), 2);
@@ -609,24 +601,24 @@ fn an_issue_is_worked_on_in_a_worktree_and_landed() {
     scene.file(&format!("{tree}/a.txt"), "2\n");
     let ran = scene.run(&["loop", "land"]);
     assert!(ran.code == Some(1) && ran.stdout.contains("not committed: a.txt"), "{ran:?}");
-    git(&scene, &["-C", tree, "commit", "-qam", "second"]);
+    scene.git(&["-C", tree, "commit", "-qam", "second"]);
     // Not fast-forward: somebody has committed to main meanwhile.
-    git(&scene, &["commit", "-q", "--allow-empty", "-m", "other"]);
+    scene.git(&["commit", "-q", "--allow-empty", "-m", "other"]);
     let ran = scene.run(&["loop", "land"]);
     assert!(ran.code == Some(1) && ran.stdout.contains("git merge --ff-only"), "{ran:?}");
     assert!(scene.path(tree).exists());
-    git(&scene, &["-C", tree, "rebase", "-q", "main"]);
+    scene.git(&["-C", tree, "rebase", "-q", "main"]);
     let ran = scene.run(&["loop", "land"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(scene.read("a.txt"), "2\n");
     assert!(!scene.path(tree).exists());
-    assert!(!git(&scene, &["branch"]).lines().any(|line| line.trim() == "phasegate/issue/abc-1"));
+    assert!(!scene.git(&["branch"]).lines().any(|line| line.trim() == "phasegate/issue/abc-1"));
 }
 
 #[test]
 fn a_branch_lands_only_after_its_check() {
     let scene = Scene::new();
-    git(&scene, &["init", "-q", "-b", "main"]);
+    scene.git(&["init", "-q", "-b", "main"]);
     scene.file(".gitignore", ".worktrees\n.jwz\n.phasegate\nhome\n").file("a.txt", "1\n");
     scene.file("check.sh", "#!/bin/sh\necho looked in $PWD; grep -q good a.txt\n");
     std::fs::set_permissions(
@@ -634,8 +626,8 @@ fn a_branch_lands_only_after_its_check() {
         std::os::unix::fs::PermissionsExt::from_mode(0o755),
     )
     .unwrap();
-    git(&scene, &["add", "-A"]);
-    git(&scene, &["commit", "-qm", "first"]);
+    scene.git(&["add", "-A"]);
+    scene.git(&["commit", "-qm", "first"]);
     scene.file(".phasegate/config.toml", "[workflow.loop.const]\nLAND_CHECK = \"check.sh\"\n");
     let start = ["loop", "start", "--mode", "issue", "--issue", "x", "--worktree", "--prompt", "x"];
     // What a project's configuration makes a built-in workflow run needs consent.
@@ -645,7 +637,7 @@ fn a_branch_lands_only_after_its_check() {
     let said = scene.ok(&start);
     assert!(said.contains("Work in .worktrees/phasegate/x") && said.contains(DONE), "{said}");
     scene.file(".worktrees/phasegate/x/a.txt", "bad\n");
-    git(&scene, &["-C", ".worktrees/phasegate/x", "commit", "-qam", "bad"]);
+    scene.git(&["-C", ".worktrees/phasegate/x", "commit", "-qam", "bad"]);
     let ran = scene.run(&["loop", "land"]);
     assert!(ran.code == Some(1) && ran.stdout.contains("looked in"), "{ran:?}");
     assert_eq!(scene.read("a.txt"), "1\n");
@@ -653,10 +645,10 @@ fn a_branch_lands_only_after_its_check() {
     assert_eq!(refused["answer"]["decision"], "deny", "a refusal is written down");
     // The agent cannot change the check in its branch.
     scene.file(".worktrees/phasegate/x/check.sh", "#!/bin/true\n");
-    git(&scene, &["-C", ".worktrees/phasegate/x", "commit", "-qam", "weaker"]);
+    scene.git(&["-C", ".worktrees/phasegate/x", "commit", "-qam", "weaker"]);
     assert_eq!(scene.run(&["loop", "land"]).code, Some(1));
     scene.file(".worktrees/phasegate/x/a.txt", "good\n");
-    git(&scene, &["-C", ".worktrees/phasegate/x", "commit", "-qam", "good"]);
+    scene.git(&["-C", ".worktrees/phasegate/x", "commit", "-qam", "good"]);
     scene.ok(&["loop", "land"]);
     assert_eq!(scene.read("a.txt"), "good\n");
 }
@@ -772,13 +764,13 @@ fn parallel_starts_all_count() {
 #[test]
 fn a_worktree_inside_of_a_project_is_gated_by_the_project() {
     let scene = Scene::new();
-    git(&scene, &["init", "-q", "-b", "main"]);
+    scene.git(&["init", "-q", "-b", "main"]);
     scene
         .file(".gitignore", ".worktrees\nhome\n")
         .file(".phasegate/config.toml", "[limits]\nblocks = 99\n");
     scene.file(MESSAGES, store(&json!({ "schema": 1, "event": "DONE", "stack": [] })));
-    git(&scene, &["add", "-A"]);
-    git(&scene, &["commit", "-qm", "first"]);
+    scene.git(&["add", "-A"]);
+    scene.git(&["commit", "-qm", "first"]);
     scene.ok(&["loop", "start", "--mode", "issue", "--issue", "x", "--worktree", "--prompt", "p"]);
     let mut payload = scene.payload();
     payload["cwd"] = json!(scene.path(".worktrees/phasegate/x"));
@@ -846,9 +838,9 @@ fn a_kill_while_the_file_is_removed_leaves_no_broken_run() {
 #[test]
 fn what_a_loop_writes_is_passed_over_by_git() {
     let scene = Scene::new();
-    git(&scene, &["init", "-q", "-b", "main"]);
-    git(&scene, &["commit", "-q", "--allow-empty", "-m", "first"]);
+    scene.git(&["init", "-q", "-b", "main"]);
+    scene.git(&["commit", "-q", "--allow-empty", "-m", "first"]);
     scene.ok(&["loop", "start", "--mode", "issue", "--issue", "x", "--worktree", "--prompt", "p"]);
-    let status = git(&scene, &["status", "--porcelain", "--untracked-files=all"]);
+    let status = scene.git(&["status", "--porcelain", "--untracked-files=all"]);
     assert!(!status.contains(".worktrees") && !status.contains(".phasegate"), "{status}");
 }

@@ -103,6 +103,15 @@ impl Scene {
         finish(command.spawn().unwrap())
     }
 
+    /// Runs git in the project; what it printed.
+    pub fn git(&self, args: &[&str]) -> String {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(args);
+        let output = command.current_dir(self.root()).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Runs a command as an agent in its client does.
     pub fn by_agent(&self, args: &[&str]) -> Ran {
         let mut command = self.command();

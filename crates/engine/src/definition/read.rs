@@ -61,11 +61,7 @@ type Table<'i> = Spanned<DeTable<'i>>;
 
 impl Reader<'_> {
     fn definition(&mut self, mut root: Table) -> Option<Definition> {
-        let constants = self
-            .entries(&mut root, "const")
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, self.read(value)?)))
-            .collect();
+        let constants = self.named(&mut root, "const");
         let mut records = Vec::new();
         if let Some(fields) = self.table(&mut root, "state") {
             let name = Spanned::new(fields.span(), "state".to_string());
@@ -85,26 +81,10 @@ impl Reader<'_> {
                 }
             }
         }
-        let actions = self
-            .entries(&mut root, "action")
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, self.read(value)?)))
-            .collect();
-        let checks = self
-            .entries(&mut root, "check")
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, self.read(value)?)))
-            .collect();
-        let commands = self
-            .entries(&mut root, "command")
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, self.read(value)?)))
-            .collect();
-        let reviewers = self
-            .entries(&mut root, "reviewer")
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, self.read(value)?)))
-            .collect();
+        let actions = self.named(&mut root, "action");
+        let checks = self.named(&mut root, "check");
+        let commands = self.named(&mut root, "command");
+        let reviewers = self.named(&mut root, "reviewer");
         let outer = self.machine(&mut root);
         let head = self.rest(root)?;
         Some(Definition {
@@ -121,11 +101,7 @@ impl Reader<'_> {
     }
 
     fn machine(&mut self, table: &mut Table) -> MachineText {
-        let lets = self
-            .entries(table, "let")
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, self.read(value)?)))
-            .collect();
+        let lets = self.named(table, "let");
         let any = match self.table(table, "any") {
             Some(mut any) => {
                 let rules = self.rules(&mut any);
@@ -169,6 +145,16 @@ impl Reader<'_> {
             .filter_map(|(name, value)| Some((name, self.read(value)?)))
             .collect();
         RecordText { name, fields }
+    }
+
+    /// Takes the table `key` out of `table`, each of its values read.
+    fn named<T: DeserializeOwned>(
+        &mut self,
+        table: &mut Table,
+        key: &str,
+    ) -> Vec<(Spanned<String>, T)> {
+        let entries = self.entries(table, key).into_iter();
+        entries.filter_map(|(name, value)| Some((name, self.read(value)?))).collect()
     }
 
     /// Takes the table `key` out of `table`, as name and value pairs.

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use phasegate_engine::json::Json;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::journal::{Line, verify};
 use phasegate_runtime::project::Project;
@@ -57,8 +56,10 @@ fn show(line: &Line) {
     } else {
         format!("{} → {}", line.from, line.to)
     };
-    let said = line.event.params.get("reason").or(line.event.params.get("check"));
-    let said = line.answer.text().or(said.and_then(Json::as_str));
+    // What an event is about, where its answer says nothing.
+    let mut about = ["reason", "verdict", "check", "review"].into_iter();
+    let about = about.find_map(|name| line.event.params.get(name)?.as_str());
+    let said = line.answer.text().or(about);
     let first = said.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     let mut first: String = first.chars().take(100).collect();
     if line.event.name != "stop" {
@@ -67,7 +68,7 @@ fn show(line: &Line) {
     }
     let answer = paint(Paint::Bold, &format!("{:<24}", line.answer.to_string()));
     print::line(&format!(
-        "{:>4}  {}  {:<12} {answer} {way:<28} {first}",
+        "{:>4}  {}  {:<15} {answer} {way:<28} {first}",
         line.seq,
         paint(Paint::Dim, &at),
         line.event.name
