@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::scene::{STATE, Said, Scene, finish};
+use crate::scene::{STATE, Said, Scene};
 
 #[derive(Clone, Debug)]
 enum Happens {
@@ -184,6 +184,7 @@ proptest! {
         for (path, _) in scene.snapshot() {
             prop_assert!(!path.to_string_lossy().ends_with("phasegate-tmp"), "{:?}", path);
         }
-        finish(scene.spawn({ let mut command = scene.command(); command.arg("status"); command }, b""));
+        let ran = scene.run(&["status"]);
+        prop_assert!(ran.code == Some(0), "{:?}", ran);
     }
 }

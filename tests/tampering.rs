@@ -219,7 +219,8 @@ fn a_journal_that_was_cut_stays_known_as_cut() {
 fn releasing_or_giving_a_run_away_does_not_open_the_gate() {
     let scene = with_gate();
     assert_eq!(scene.by_agent(&["release"]).code, Some(0));
-    scene.file("something", "").stop_again();
+    scene.file(".phasegate/config.toml", "[limits]\nsame_reason = 0\n");
+    scene.stop_again().allows_saying("is stuck");
     scene.stop().blocks("Write NOTES.md");
     let ran = scene.by_agent(&["adopt", "--session", "nobody"]);
     assert!(ran.stderr.contains("for its own session only"), "{ran:?}");
@@ -253,4 +254,54 @@ fn a_link_that_leads_nowhere_is_not_written_through() {
         .unwrap();
     scene.stop().allows_saying("leads nowhere");
     assert!(!target.exists());
+}
+
+#[test]
+fn what_was_refused_is_not_taken_for_tampering() {
+    let scene = Scene::new();
+    let gate = GATE.replace(
+        "[phase.working]",
+        "[action.ship]\nabout = \"Ship.\"\n\n[command.fail]\nrun = [\"false\"]\n\n[phase.working]",
+    );
+    let gate = gate
+        .replace("rules = [", "rules = [\n  { on = \"ship\", goto = \"done\", run = [\"fail\"] },");
+    scene.file(PLACE, gate);
+    scene.ok(&["notes", "start"]);
+    scene.stop().blocks("Write NOTES.md");
+    for consent in [false, true] {
+        if consent {
+            scene.by_hand(&["trust", "notes"]);
+        }
+        let ran = scene.run(&["notes", "ship"]);
+        assert!(ran.code == Some(1) && ran.stdout.contains("DENY"), "{ran:?}");
+        assert!(scene.ok(&["status"]).contains("in phase working"));
+        let said = scene.stop();
+        said.blocks("Write NOTES.md");
+        assert_eq!(said.json.get("systemMessage"), None, "{said:?}");
+    }
+}
+
+#[test]
+fn what_is_noticed_before_a_check_is_still_said_after_it() {
+    let scene = Scene::new();
+    let gate = GATE
+        .replace("[phase.working]", "[check.slow]\nrun = [\"false\"]\n\n[phase.working]")
+        .replace("not exists('NOTES.md')", "not check.slow.ok")
+        .replace("initial =", "protected = [\"note\"]\ninitial =");
+    scene.file(PLACE, gate);
+    scene.by_hand(&["trust", "notes"]);
+    scene.ok(&["notes", "start"]);
+    scene.stop_of("one", false).blocks("Write NOTES.md");
+    scene.file(".phasegate/notes/notes.json", r#"{"phase":"working","note":"mine"}"#);
+    let path = ".phasegate/runs/notes/notes/ledger.json";
+    let mut ledger = scene.json(path);
+    ledger["owner"]["seen"] = "2020-01-01T00:00:00Z".into();
+    scene.file(path, ledger.to_string());
+    let said = scene.stop_of("two", false);
+    said.blocks("Write NOTES.md");
+    let told = said.json["systemMessage"].as_str().unwrap_or_default();
+    assert!(
+        told.contains("adopted from session one") && told.contains("`note` was changed"),
+        "{told}"
+    );
 }

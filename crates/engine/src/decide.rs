@@ -81,7 +81,7 @@ pub fn decide(
     let mut deciding = Deciding::new(workflow, &env, &recorder, document, event, run);
     let fits = deciding.declare();
     // Taken only now: a document that is shared would be copied to be declared.
-    let document = deciding.document.clone();
+    let original = deciding.document.clone();
     let decided = fits.and_then(|()| deciding.decide(event));
     let Deciding { document: after, moves, trace, changed, effects, review, .. } = deciding;
     let readings = recorder.readings();
@@ -91,6 +91,7 @@ pub fn decide(
             Step {
                 answer,
                 document: after,
+                original,
                 changed,
                 from,
                 to,
@@ -109,7 +110,8 @@ pub fn decide(
             } else {
                 Answer::Deny { reason: fault.message }
             },
-            document,
+            document: original.clone(),
+            original,
             changed: false,
             from: from.clone(),
             to: from,

@@ -51,8 +51,9 @@ pub enum Actor {
 #[derive(Clone, Debug)]
 pub struct Step {
     pub answer: Answer,
-    /// The state document after the step.
+    /// The state document after the step, and before it.
     pub document: Json,
+    pub original: Json,
     pub changed: bool,
     pub from: String,
     pub to: String,
@@ -71,11 +72,23 @@ impl Step {
     /// Gives another answer than the block that the rules wanted. What has moved on stays; what the
     /// block alone has changed, as a count of blocks, is not done.
     pub fn let_go(&mut self, answer: Answer) {
-        self.answer = answer;
         if self.moves.is_empty() {
-            self.changed = false;
-            self.effects.clear();
+            self.undo(answer);
+        } else {
+            self.answer = answer;
         }
+    }
+
+    /// Gives this answer, and does nothing else.
+    pub fn undo(&mut self, answer: Answer) {
+        self.answer = answer;
+        self.document = self.original.clone();
+        self.changed = false;
+        self.to.clone_from(&self.from);
+        self.moves.clear();
+        self.effects.clear();
+        self.needs = None;
+        self.review = None;
     }
 }
 

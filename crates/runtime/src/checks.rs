@@ -16,8 +16,9 @@ use phasegate_engine::glob;
 use phasegate_engine::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
-use crate::file_store::{Place, ignored_by_git};
+use crate::file_store::ignored_by_git;
 use crate::git;
+use crate::place::Place;
 use crate::process::{self, End, Streams};
 use crate::world::{self, Walk};
 

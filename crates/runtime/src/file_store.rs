@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 use crate::fault_point;
 use crate::frontmatter;
+use crate::place::Place;
 use crate::run::RunId;
 use crate::store::{Key, Lease, Store, StoreError, Stored, Version};
 use crate::topics;
@@ -90,36 +91,6 @@ impl FileStore {
             Key::Journal(run) => self.file(run, "journal.jsonl"),
             Key::Definition(run) => self.file(run, "definition.json"),
         }
-    }
-}
-
-/// What kind of document is at a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'p> {
-    /// A JSON file.
-    File(&'p str),
-    /// The frontmatter of a Markdown file: `NAME.md`.
-    Frontmatter(&'p str),
-    /// The latest message of a topic: `FOLDER#TOPIC`.
-    Topic(&'p str, &'p str),
-}
-
-impl<'p> Place<'p> {
-    /// The kind of a place, which its name tells.
-    pub fn of(place: &'p str) -> Place<'p> {
-        match place.split_once('#') {
-            Some((folder, topic)) => Place::Topic(folder, topic),
-            None if Path::new(place).extension().is_some_and(|it| it == "md") => {
-                Place::Frontmatter(place)
-            }
-            None => Place::File(place),
-        }
-    }
-
-    /// The path of the file, or of the folder that has the topics.
-    pub fn path(self) -> &'p str {
-        let (Place::File(path) | Place::Frontmatter(path) | Place::Topic(path, _)) = self;
-        path
     }
 }
 
@@ -362,6 +333,9 @@ impl Store for FileStore {
 
     fn set_aside(&self, key: &Key) -> Result<String, StoreError> {
         let path = self.path(key)?;
+        if topic_of(key).is_some() {
+            return Ok(path.display().to_string());
+        }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut number = 1;
         loop {

@@ -59,7 +59,7 @@ pub struct Ledger {
     /// What the run has used up.
     #[serde(default)]
     pub tally: Tally,
-    /// The check that an event waits for.
+    /// The check or review that an event waits for.
     #[serde(default)]
     pub checking: Option<Intent>,
     /// Checks that passed, and on which tree.
@@ -118,10 +118,12 @@ pub struct Last {
     pub answer: Answer,
 }
 
-/// A check that was started.
+/// A check or a review that was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
-    pub check: String,
+    /// `check` or `review`.
+    pub what: String,
+    pub name: String,
     pub since: Timestamp,
 }
 

@@ -14,6 +14,7 @@ pub mod git;
 pub mod governor;
 pub mod journal;
 pub mod ledger;
+pub mod place;
 pub mod process;
 pub mod project;
 pub mod reviewer;

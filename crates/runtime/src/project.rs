@@ -6,7 +6,8 @@ use phasegate_engine::glob;
 
 use crate::catalog::{self, Entry, LoadError};
 use crate::config::Config;
-use crate::file_store::{FileStore, Place};
+use crate::file_store::FileStore;
+use crate::place::Place;
 
 /// A project with its configuration and its workflows.
 #[derive(Debug)]

@@ -35,7 +35,8 @@ pub struct Reviewed {
     pub pass: bool,
     /// The digest of the review.
     pub digest: String,
-    pub dollars: f64,
+    /// What it cost, in millionths of a dollar.
+    pub micro_dollars: u64,
     pub turns: u64,
 }
 
@@ -182,6 +183,7 @@ fn verdict(answer: &[u8]) -> Result<Reviewed, String> {
         Some("FAIL") => false,
         _ => return Err(none()),
     };
-    let (dollars, turns) = (output.total_cost_usd.max(0.0), output.num_turns);
-    Ok(Reviewed { pass, digest: String::new(), dollars, turns })
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not below zero")]
+    let micro_dollars = (output.total_cost_usd.max(0.0) * 1e6).round() as u64;
+    Ok(Reviewed { pass, digest: String::new(), micro_dollars, turns: output.num_turns })
 }

@@ -72,7 +72,8 @@ pub trait Store {
     /// Stores a value, whole or not at all, if it is still what `expected` says (`None`: absent).
     fn put(&self, key: &Key, expected: Option<&Version>, bytes: &[u8]) -> Result<(), StoreError>;
 
-    /// Moves a value that cannot be understood out of the way; where to.
+    /// Moves a value that cannot be understood out of the way; where to. Where every value is kept
+    /// anyway, it stays, and the next one is put after it.
     fn set_aside(&self, key: &Key) -> Result<String, StoreError>;
 
     /// Adds a line to a run's journal, durably.

@@ -11,8 +11,8 @@ use phasegate_engine::evidence::{Evidence, NoEvidence, contained};
 use phasegate_engine::glob;
 
 use crate::checks::Checks;
-use crate::file_store::Place;
 use crate::git;
+use crate::place::Place;
 use crate::topics;
 use crate::transcript;
 

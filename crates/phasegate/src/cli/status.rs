@@ -7,6 +7,7 @@ use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::step::Actor;
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Found, Gate};
+use phasegate_runtime::ledger::Intent;
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
@@ -110,6 +111,11 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
                 tally.blocks, tally.blocks_in_a_row
             ));
             facts.push(format!("{}{} minutes of work", tally.seconds / 60, of(limits.minutes)));
+            if tally.reviews > 0 {
+                let dollars = tally.micro_dollars / 1_000_000;
+                let (reviews, cost) = (of(limits.reviews), of(limits.dollars));
+                facts.push(format!("{}{reviews} reviews, {dollars}{cost} dollars", tally.reviews));
+            }
         }
         if gate.is_working(run) {
             facts.push(armed(run));
@@ -126,7 +132,8 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
         let tampered = run.ledger.tampered.iter();
         let tampered = tampered.map(|change| format!("{change} ({})", when::ago(change.at)));
         let checking = run.ledger.checking.as_ref().map(|intent| {
-            format!("check {} was started {}", intent.check, when::ago(intent.since))
+            let Intent { what, name, since } = intent;
+            format!("{what} {name} was started {}", when::ago(*since))
         });
         let outdated = gate.is_outdated(run).filter(|_| gate.is_working(run));
         let waits = waits_for(run).filter(|_| report.condition == "waiting");

@@ -14,7 +14,6 @@ use super::commit::{CANCEL, Open, blank_line, written};
 use super::pin::protected;
 use super::sessions::{Standing, standing};
 use super::{Answered, Found, Gate, GateError};
-use crate::file_store::Place;
 use crate::journal::Line;
 use crate::ledger::{Cancelled, Last, Ledger, Owner};
 use crate::run::{RunId, plain_name};
@@ -35,26 +34,19 @@ impl Gate<'_> {
         texts: (Option<TextId>, TextId),
         event: &Event,
     ) -> Result<(RunId, Option<Answered>), GateError> {
-        let one = !workflow.document.contains('*') && workflow.hears(&event.name);
-        for _ in 0..2 {
-            if !one {
-                break;
+        match self.create(workflow, Some(texts), event) {
+            Err(GateError::Exists(_)) if workflow.hears(&event.name) => {
+                let own = |run: &Found| {
+                    run.id.workflow == workflow.name && run.place == workflow.document
+                };
+                let run = self.runs().0.into_iter().find(own);
+                let gone = || GateError::Other(format!("{} is gone again", workflow.document));
+                let run = run.ok_or_else(gone)?;
+                let answered = self.act_on(&run, event, &Told::default(), true)?;
+                Ok((run.id, Some(answered)))
             }
-            let place = workflow.document.as_str();
-            let (runs, _) = self.runs();
-            let own = |run: &&Found| run.id.workflow == workflow.name && run.place == place;
-            let exists = self.store.version(&Key::Document(place.to_string()))?.is_some();
-            if let Some(run) = runs.iter().find(own).filter(|_| exists) {
-                let answered = self.act_on(run, event, &Told::default(), true)?;
-                return Ok((run.id.clone(), Some(answered)));
-            }
-            match self.create(workflow, Some(texts), event) {
-                // Somebody was faster: it is a start inside of his.
-                Err(GateError::Exists(_)) => {}
-                created => return Ok((created?, None)),
-            }
+            created => Ok((created?, None)),
         }
-        Ok((self.create(workflow, Some(texts), event)?, None))
     }
 
     /// Puts an event to a run. One that `starts` begins a new run where the last one is over.
@@ -92,10 +84,8 @@ impl Gate<'_> {
         let answer = Answer::allow_saying(Outcome::Aborted, message);
         self.note_saying(found, event, answer.clone(), |ledger, at| {
             let key = Key::Document(found.place.clone());
-            let before = match Place::of(&found.place) {
-                Place::Topic(..) => self.store.version(&key)?,
-                _ => self.store.set_aside(&key).map(|_| None)?,
-            };
+            self.store.set_aside(&key)?;
+            let before = self.store.version(&key)?;
             self.store.put(&key, before.as_ref(), rendered.as_bytes())?;
             ledger.last = Some(Last { at, event: event.name.clone(), answer: answer.clone() });
             ledger.finished = self.store.version(&key)?.map(|version| version.0);
@@ -115,14 +105,14 @@ impl Gate<'_> {
     ) -> Result<Answered, GateError> {
         let answered = self.with_checks(found, |checking| {
             self.with_retries(found, |mut open| {
+                let over = is_over(&open);
                 let own = standing(&open.ledger, event.session.as_deref(), Timestamp::now());
-                if starts && own == Standing::Foreign && !is_over(&open) {
+                if starts && own == Standing::Foreign && !over {
                     return Err(GateError::Other(format!(
                         "run {0} belongs to another session; `phasegate adopt {0}` takes it over",
                         found.id
                     )));
                 }
-                let over = is_over(&open);
                 let mut before = None;
                 if starts && (over || open.ledger.cancelled.is_some()) {
                     let new = open.ledger.begin_again(event.session.as_deref());

@@ -1,5 +1,5 @@
-//! Checks on the way of an event: asked for under the lock, run without it, and then the event is
-//! put again.
+//! Checks and reviews on the way of an event: asked for under the lock, made without it, and then
+//! the event is put again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,10 +29,10 @@ const MOST_RUNS: usize = 2;
 /// How many reviews may follow each other at one stop.
 const MOST_REVIEWS: usize = 3;
 
-/// How long all checks of one event may take together: clients give a hook ten minutes.
+/// How long all checks and reviews of one event may take together: clients give a hook ten minutes.
 const MOST_TIME: Duration = Duration::from_mins(9);
 
-/// What is known of checks while an event is put again and again.
+/// What is known of checks and reviews while an event is put again and again.
 #[derive(Debug)]
 pub(super) struct Checking {
     since: Instant,
@@ -94,8 +94,9 @@ impl Gate<'_> {
             checking.unreviewed = Some(why);
             return Ok(());
         }
-        let root = &self.project.root;
-        let reviewed = match reviewer::review(root, &found.id.workflow, review) {
+        let left = MOST_TIME.saturating_sub(checking.since.elapsed());
+        let review = &Review { timeout: review.timeout.min(left), ..review.clone() };
+        let reviewed = match reviewer::review(&self.project.root, &found.id.workflow, review) {
             Ok(reviewed) => reviewed,
             Err(why) => {
                 checking.unreviewed = Some(why);
@@ -110,7 +111,10 @@ impl Gate<'_> {
             ("file", Json::from(review.file.as_str())),
             ("model", review.model.as_deref().map_or(Json::Null, Json::from)),
             ("digest", Json::from(reviewed.digest.as_str())),
-            ("dollars", Json::from(format!("{:.6}", reviewed.dollars))),
+            (
+                "micro_dollars",
+                Json::from(i64::try_from(reviewed.micro_dollars).unwrap_or(i64::MAX)),
+            ),
             ("turns", Json::from(turns)),
         ];
         let fact = Event {
@@ -119,14 +123,8 @@ impl Gate<'_> {
             session: None,
             params: params(members.map(|(name, value)| (name.to_string(), value))),
         };
+        self.spend(found, reviewed.micro_dollars)?;
         let answered = self.act_on(found, &fact, &Told::default(), false)?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "not below zero"
-        )]
-        let cost = (reviewed.dollars * 1e6) as u64;
-        self.spend(found, cost)?;
         if let Answer::Deny { reason } = answered.answer {
             checking.unreviewed = Some(format!("its verdict was {verdict}, and {reason}"));
         }
@@ -185,13 +183,7 @@ impl Gate<'_> {
                 "Workflow {name} runs commands or writes files, and you have not consented to \
                  that: nothing was done. `phasegate trust {name}` shows them and consents."
             );
-            step.effects.clear();
-            step.moves.clear();
-            step.needs = None;
-            step.review = None;
-            step.changed = false;
-            step.to.clone_from(&step.from);
-            step.answer = without(event, Until::Human, message);
+            step.undo(without(event, Until::Human, message));
             return Ok(());
         }
         if let Some(review) = step.review.take() {
@@ -252,13 +244,16 @@ impl Gate<'_> {
         event: &Event,
     ) -> Result<(), GateError> {
         let now = Timestamp::now();
-        open.ledger.checking = Some(Intent { check: name.to_string(), since: now });
+        open.ledger.checking =
+            Some(Intent { what: what.to_string(), name: name.to_string(), since: now });
         let params = params([(what.to_string(), Json::from(name))]);
         let (session, actor) = (event.session.clone(), Actor::Engine);
         let event = Event { name: what.into(), actor, session, params };
         let (before, after) = (open.before.clone(), open.before.clone());
-        let line = Line { event, before, after, notes: Vec::new(), ..blank_line(now) };
-        let ledger = self.write_line(&open.found.id, open.ledger.clone(), line)?.0;
+        let line = Line { event, before, after, notes: open.notes.clone(), ..blank_line(now) };
+        let (mut ledger, said) = self.write_line(&open.found.id, open.ledger.clone(), line)?;
+        // What was noticed now is not noticed again when the event is put again.
+        ledger.untold.extend(open.notes.drain(..).chain(said));
         self.put_ledger(&open.found.id, open.ledger_version.as_ref(), &ledger)
     }
 

@@ -174,8 +174,8 @@ impl Gate<'_> {
         &self,
         open: Open,
         event: &Event,
-        step: Step,
-        new: Option<Vec<u8>>,
+        mut step: Step,
+        mut new: Option<Vec<u8>>,
         checking: &Checking,
     ) -> Result<Answered, GateError> {
         let Open { found, workflow, mut ledger, ledger_version, stored, before, .. } = open;
@@ -191,26 +191,22 @@ impl Gate<'_> {
             };
         }
         let key = Key::Document(found.place.clone());
-        let after = new.as_ref().map_or_else(|| before.clone(), |bytes| digest(bytes));
         // The last moment at which the step can be thrown away without a trace.
         if self.store.version(&key)?.as_ref() != Some(&stored.version) {
             return Err(StoreError::Conflict(found.place.clone()).into());
         }
         fault_point::reach("before-journal");
-        let (mut step, mut new) = (step, new);
         let removed = match self.carry_out(&step.effects) {
             Ok(removed) => removed,
             // An action that cannot be carried out is refused, and that is written down.
             Err(GateError::Other(reason)) if !event.is_question() => {
-                step.answer = Answer::Deny { reason };
-                step.moves.clear();
-                step.to.clone_from(&step.from);
+                step.undo(Answer::Deny { reason });
                 new = None;
                 false
             }
             Err(error) => return Err(error),
         };
-        let after = if new.is_some() { after } else { before.clone() };
+        let after = new.as_ref().map_or_else(|| before.clone(), |bytes| digest(bytes));
         if event.is_question() {
             ledger.insisting = insisting(&ledger, event, &step, &before, &after, now);
         }
