@@ -1,27 +1,25 @@
 //! From a definition as written to a workflow, with everything that is wrong with it at once.
 
+mod actions;
 mod machines;
 mod records;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use toml::Spanned;
 
 use crate::answer::Outcome;
-use crate::check::{self, Check};
 use crate::definition::{
-    ActionText, Bundle, CheckText, CommandText, Definition, InnerText, MachineText, ReviewerText,
-    RuleText, Rules, Text, ValueText,
+    Bundle, Definition, InnerText, MachineText, RuleText, Rules, Text, ValueText,
 };
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::digest::digest_of;
 use crate::json::Json;
 use crate::types::Type;
 use crate::workflow::{
-    Action, Assignment, Binding, Command, Does, Expression, Guard, Machine, MachineId, NewValue,
-    OUTER, Param, Phase, PhaseId, Reply, Reviewer, Rule, RuleSet, TextId, TextTemplate, Workflow,
+    Assignment, Binding, Expression, Guard, Machine, MachineId, NewValue, OUTER, Phase, PhaseId,
+    Reply, Rule, RuleSet, TextId, TextTemplate, Workflow,
 };
 
 /// The name of the machine on the state document, and of the document in expressions.
@@ -466,111 +464,6 @@ impl Resolver<'_> {
             }
         };
         Some(Assignment { machine: MachineId(index), path: steps, value })
-    }
-
-    fn action(&mut self, name: &Spanned<String>, text: &ActionText) -> Action {
-        let file = |this: &mut Self, file: &Option<Spanned<String>>| {
-            let file = file.as_ref()?;
-            this.file("templates", file.get_ref(), file.span())
-        };
-        let does = match (file(self, &text.creates), file(self, &text.shows)) {
-            (Some(document), shows) => {
-                let name = text.name.as_ref().map(|name| {
-                    self.inline(name.get_ref().clone(), self.source.clone(), name.span())
-                });
-                Does::Create { name, document, shows }
-            }
-            (None, Some(shown)) => Does::Show { text: shown, json: file(self, &text.shows_json) },
-            (None, None) => Does::Event,
-        };
-        let plain = |name: &str| {
-            name.starts_with(|c: char| c.is_ascii_lowercase())
-                && name
-                    .chars()
-                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c))
-        };
-        if !plain(name.get_ref())
-            || name.get_ref() == "help"
-            || EVENTS.contains(&name.get_ref().as_str())
-        {
-            let message = format!(
-                "{:?} cannot name an action: use lower-case letters, digits, `-` and `_`, and no event's name",
-                name.get_ref()
-            );
-            self.error(name.span(), "name", message);
-        }
-        for param in text.param.keys() {
-            if !plain(param) || ["help", "json", "run"].contains(&param.as_str()) {
-                let message = format!(
-                    "{param:?} cannot name a parameter: use lower-case letters, digits and `_`, and neither help, json nor run"
-                );
-                self.error(name.span(), "name", message);
-            }
-        }
-        let params = text
-            .param
-            .iter()
-            .map(|(name, param)| Param {
-                name: name.clone(),
-                about: param.about.clone(),
-                ty: param.ty,
-                default: param.default.as_ref().map(records::literal),
-                optional: param.optional,
-            })
-            .collect();
-        Action { name: name.get_ref().clone(), about: text.about.clone(), params, does }
-    }
-
-    fn command(&mut self, name: &Spanned<String>, text: &CommandText) -> (String, Command) {
-        if text.run.is_empty() {
-            self.error(
-                name.span(),
-                "shape",
-                "`run` is empty: it names a program and its arguments",
-            );
-        }
-        let source = self.source.clone();
-        let parts = text.run.iter();
-        let parts =
-            parts.map(|part| self.inline(part.get_ref().clone(), source.clone(), part.span()));
-        let parts = parts.collect();
-        (
-            name.get_ref().clone(),
-            Command { parts, timeout: self.timeout(name, text.timeout.as_deref()) },
-        )
-    }
-
-    fn reviewer(&mut self, name: &Spanned<String>, text: &ReviewerText) -> Option<Reviewer> {
-        let source = self.source.clone();
-        let prompt = self.file("prompts", text.prompt.get_ref(), text.prompt.span())?;
-        let mut hole = |text: &Spanned<String>| {
-            self.inline(text.get_ref().clone(), source.clone(), text.span())
-        };
-        let writes = hole(&text.writes);
-        let model = text.model.as_ref().map(&mut hole);
-        let run = text.run.iter().map(hole).collect();
-        let timeout = self.timeout(name, text.timeout.as_deref());
-        Some(Reviewer { name: name.get_ref().clone(), prompt, writes, model, run, timeout })
-    }
-
-    fn timeout(&mut self, name: &Spanned<String>, text: Option<&str>) -> Duration {
-        check::timeout(text).unwrap_or_else(|message| {
-            self.error(name.span(), "shape", message);
-            Duration::ZERO
-        })
-    }
-
-    fn check(&mut self, name: &Spanned<String>, text: &CheckText) -> Check {
-        if text.run.is_empty() {
-            self.error(
-                name.span(),
-                "shape",
-                "`run` is empty: it names a program and its arguments",
-            );
-        }
-        let timeout = self.timeout(name, text.timeout.as_deref());
-        let (about, run) = (text.about.clone(), text.run.clone());
-        Check { name: name.get_ref().clone(), about, run, timeout }
     }
 
     fn expression(&self, text: &Spanned<String>) -> Expression {
