@@ -55,10 +55,10 @@ fn what_is_embedded_of_a_head_is_what_the_head_says() {
 
 #[test]
 fn the_documentation_has_every_function_and_filter() {
-    use phasegate_engine::functions::{FILTERS, FUNCTIONS};
+    use phasegate_engine::functions::{FILTERS, FUNCTIONS, TESTS};
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/workflows.md");
     let docs = std::fs::read_to_string(path).unwrap();
-    for (name, text) in FUNCTIONS.iter().chain(FILTERS) {
+    for (name, text) in FUNCTIONS.iter().chain(FILTERS).chain(TESTS) {
         assert!(docs.contains(text), "docs/workflows.md does not say of {name}: {text}");
     }
 }

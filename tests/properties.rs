@@ -113,7 +113,11 @@ proptest! {
             .into_iter()
             .map(|(index, text)| (format!(".phasegate/triage/results/{index}.json"), text.into_bytes()))
             .collect();
-        let run = RunFacts { name: "p".into(), document: ".phasegate/triage/p_triage.json".into() };
+        let run = RunFacts {
+            name: "p".into(),
+            document: ".phasegate/triage/p_triage.json".into(),
+            problem: None,
+        };
         let mut document = Json::parse(state.to_string().as_bytes()).unwrap();
         let extra = document.get("extra").cloned();
         // Stops without any change in the world come to rest: the same answer, the same document.

@@ -39,11 +39,13 @@ fn main() -> io::Result<()> {
         let text = fs::read_to_string(root.join(&workflow).join("workflow.toml"))?;
         let (about, document) = (key(&text, "about"), key(&text, "document"));
         let (fallback, disable) = (key(&text, "fallback"), key(&text, "disable"));
+        let presumed = key(&text, "presumed").is_some();
         let version = format!("built-in {} {hash:016x}", env!("CARGO_PKG_VERSION"));
         writeln!(
             code,
             "    BuiltIn {{ name: {workflow:?}, version: {version:?}, about: {about:?}, \
-             document: {document:?}, fallback: {fallback:?}, disable: {disable:?} }},"
+             document: {document:?}, fallback: {fallback:?}, disable: {disable:?}, \
+             presumed: {presumed} }},"
         )
         .map_err(io::Error::other)?;
     }

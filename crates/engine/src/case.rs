@@ -56,6 +56,8 @@ pub struct Case {
     #[serde(default = "Case::stop")]
     pub event: String,
     pub params: Option<String>,
+    /// Why the state is presumed.
+    pub problem: Option<String>,
     pub expect: Expect,
 }
 
@@ -83,6 +85,20 @@ pub struct Expect {
     pub state: BTreeMap<String, String>,
     /// Whether the document changes at all.
     pub changed: Option<bool>,
+    /// The review that is asked for.
+    pub review: Option<ExpectReview>,
+}
+
+/// A review that a case expects.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectReview {
+    pub by: String,
+    pub file: Option<String>,
+    pub model: Option<String>,
+    /// Texts that the prompt contains.
+    #[serde(default)]
+    pub says: Vec<String>,
 }
 
 /// The kind of an answer.
@@ -186,7 +202,9 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
     }
     let params = case.params.as_ref().map_or(Ok(Json::object()), |text| parse("params", text))?;
     let event = Event { name: case.event.clone(), actor: Actor::Worker, session: None, params };
-    let run = RunFacts { name: "case".into(), document: workflow.document_of("case") };
+    let place = workflow.document_of("case");
+    let problem = case.problem.clone();
+    let run = RunFacts { name: "case".into(), document: place, problem };
     Ok(decide(&configured, document, &event, &run, Arc::new(evidence)))
 }
 
@@ -234,6 +252,23 @@ fn compare(expect: &Expect, step: &Step) -> Vec<String> {
     for part in &expect.says {
         if !text.contains(part.as_str()) {
             differs("says", format!("{part:?}"), format!("{text:?}"));
+        }
+    }
+    match (&expect.review, &step.review) {
+        (None, None) => {}
+        (None, Some(asked)) => differs("review", "none".into(), asked.reviewer.clone()),
+        (Some(expected), None) => differs("review", expected.by.clone(), "none".into()),
+        (Some(expected), Some(asked)) => {
+            differs("review", expected.by.clone(), asked.reviewer.clone());
+            if let Some(file) = &expected.file {
+                differs("review's file", file.clone(), asked.file.clone());
+            }
+            if let Some(model) = &expected.model {
+                differs("model", model.clone(), asked.model.clone().unwrap_or_default());
+            }
+            for part in expected.says.iter().filter(|part| !asked.prompt.contains(part.as_str())) {
+                differs("prompt", format!("{part:?}"), format!("{:?}", asked.prompt));
+            }
         }
     }
     for (path, value) in &expect.state {

@@ -27,12 +27,17 @@ pub const MOST_MICROSTEPS: usize = 32;
 /// How many tried rules a trace lists.
 const MOST_TRIED: usize = 64;
 
+/// The parameter of a stop that is put again after a review: whose it was.
+pub const REVIEWED: &str = "reviewed";
+
 /// What an expression sees as `run`.
 #[derive(Clone, Debug, Default)]
 pub struct RunFacts {
     pub name: String,
     /// The state document's path, relative to the project.
     pub document: String,
+    /// Why the state is presumed, where the document cannot be read.
+    pub problem: Option<String>,
 }
 
 impl RunFacts {
@@ -43,6 +48,7 @@ impl RunFacts {
             ("workflow", Json::from(workflow.name.as_str())),
             ("document", Json::from(self.document.as_str())),
             ("dir", Json::from(dir)),
+            ("problem", self.problem.as_deref().map_or(Json::Null, Json::from)),
         ])
     }
 }
@@ -208,6 +214,7 @@ impl<'w> Deciding<'w> {
             ("name", Json::from(event.name.as_str())),
             ("actor", Json::from(actor.as_str().unwrap_or_default())),
             ("session", event.session.as_deref().map_or(Json::Null, Json::from)),
+            ("reviewed", event.params.get(REVIEWED).cloned().unwrap_or(Json::Null)),
         ]);
         let outer =
             Bound { machine: OUTER, path: Vec::new(), key: Json::Null, lets: HashMap::new() };

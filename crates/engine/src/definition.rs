@@ -62,6 +62,10 @@ pub struct Head {
     /// or does not fit: the run is given up. Without one, that is a fault.
     #[schemars(with = "Option<String>")]
     pub unreadable: Option<Spanned<String>>,
+    /// A template in `templates/` for what the document is taken for where the run's folder has none,
+    /// or one that cannot be read or does not fit: the rules decide all the same.
+    #[schemars(with = "Option<String>")]
+    pub presumed: Option<Spanned<String>>,
     /// An environment variable: while it is 1, no run of the workflow is looked at.
     pub disable: Option<String>,
     /// What an agent is told about the run when its session starts or goes on after a compaction.
@@ -294,10 +298,23 @@ pub struct ActionText {
     /// A template in `templates/` whose JSON is shown with `--json`.
     #[schemars(with = "Option<String>")]
     pub shows_json: Option<Spanned<String>>,
+    /// What it shows is about no run.
+    #[serde(default)]
+    pub alone: bool,
+    /// Who may ask for it. Without it, everybody.
+    pub by: Option<By>,
     /// Parameters, by name.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, ParamText>")]
     pub param: IndexMap<String, ParamText>,
+}
+
+/// Who may ask for an action.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum By {
+    /// A person at a terminal, and no agent.
+    Human,
 }
 
 /// A command that Phasegate runs itself, to know and not to be told.
@@ -328,12 +345,21 @@ pub struct ReviewerText {
     /// The model that it uses, a text with holes.
     #[schemars(with = "Option<String>")]
     pub model: Option<Spanned<String>>,
-    /// The program and its arguments, each a text with holes; Claude Code where nothing is said.
-    #[serde(default)]
-    #[schemars(with = "Vec<String>")]
-    pub run: Vec<Spanned<String>>,
+    /// The program and its arguments, each a text with holes, or an expression for the list of them.
+    /// Where nothing is said, or the list is empty: Claude Code.
+    #[schemars(with = "Option<CommandLineText>")]
+    pub run: Option<Spanned<CommandLineText>>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
+}
+
+/// A program and its arguments: a text with holes each, or an expression for the list of them.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a list of texts, or an expression for one")]
+#[schemars(rename = "command line")]
+pub enum CommandLineText {
+    Texts(Vec<String>),
+    Expression(String),
 }
 
 /// A command that a rule runs.

@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 
-use crate::graph::edges;
 use crate::resolve::EVENTS;
 use crate::workflow::{Does, Machine, PhaseId, Reply, Rule, Workflow};
 
@@ -57,6 +56,9 @@ fn label(rule: &Rule, workflow: &Workflow) -> String {
     if let Some(asked) = rule.ask {
         let _ = write!(text, " / ask {}", workflow.machine(asked).name);
     }
+    if let Some(review) = rule.review {
+        let _ = write!(text, " / review {}", workflow.reviewers[review].name);
+    }
     if let Some(answer) = answer(rule) {
         let _ = write!(text, " / {answer}");
     }
@@ -83,6 +85,35 @@ fn identifier(machine: &Machine, phase: PhaseId) -> String {
     if machine.binding.is_some() { format!("{}_{name}", plain(&machine.name)) } else { name }
 }
 
+/// A machine's rules, each with the identifiers of where it is tried and where it leads. Rules of
+/// every phase are drawn once, from a box of their own.
+fn arrows(machine: &Machine) -> Vec<(String, String, &Rule)> {
+    let everywhere = everywhere(machine);
+    let general = machine.any.always.iter().chain(&machine.any.rules).map(|rule| {
+        let to = rule.goto.map_or_else(|| everywhere.clone(), |to| identifier(machine, to));
+        (everywhere.clone(), to, rule)
+    });
+    let own = machine.phases.iter().enumerate().flat_map(|(index, phase)| {
+        let from = PhaseId(index);
+        let rules = phase.rules.always.iter().chain(&phase.rules.rules);
+        rules.map(move |rule| {
+            let to = rule.goto.unwrap_or(from);
+            (identifier(machine, from), identifier(machine, to), rule)
+        })
+    });
+    general.chain(own).collect()
+}
+
+/// What stands for every phase of a machine.
+fn everywhere(machine: &Machine) -> String {
+    let name = machine.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    format!("every_phase_of_{name}")
+}
+
+fn has_general_rules(machine: &Machine) -> bool {
+    !machine.any.always.is_empty() || !machine.any.rules.is_empty()
+}
+
 fn mermaid(workflow: &Workflow, current: Option<&str>) -> String {
     let mut out = String::from("stateDiagram-v2\n");
     for machine in &workflow.machines {
@@ -97,11 +128,13 @@ fn mermaid(workflow: &Workflow, current: Option<&str>) -> String {
                 let _ = writeln!(out, "{indent}state \"{name}\" as {id}");
             }
         }
+        if has_general_rules(machine) {
+            let _ = writeln!(out, "{indent}state \"every phase\" as {}", everywhere(machine));
+        }
         let first = machine.initial.unwrap_or(PhaseId(0));
         let _ = writeln!(out, "{indent}[*] --> {}", identifier(machine, first));
-        for edge in edges(machine) {
-            let (from, to) = (identifier(machine, edge.from), identifier(machine, edge.to));
-            let label = label(edge.rule, workflow).replace(':', "#58;");
+        for (from, to, rule) in arrows(machine) {
+            let label = label(rule, workflow).replace(':', "#58;");
             let _ = writeln!(out, "{indent}{from} --> {to}: {label}");
         }
         for (index, phase) in machine.phases.iter().enumerate() {
@@ -142,10 +175,12 @@ fn dot(workflow: &Workflow, current: Option<&str>) -> String {
             let id = identifier(machine, PhaseId(index));
             let _ = writeln!(out, "  {id} [label={}{style}];", quote(&phase.name));
         }
-        for edge in edges(machine) {
-            let (from, to) = (identifier(machine, edge.from), identifier(machine, edge.to));
-            let _ =
-                writeln!(out, "  {from} -> {to} [label={}];", quote(&label(edge.rule, workflow)));
+        if has_general_rules(machine) {
+            let id = everywhere(machine);
+            let _ = writeln!(out, "  {id} [label={}, style=dashed];", quote("every phase"));
+        }
+        for (from, to, rule) in arrows(machine) {
+            let _ = writeln!(out, "  {from} -> {to} [label={}];", quote(&label(rule, workflow)));
         }
         if inner {
             out.push_str("  }\n");
@@ -164,18 +199,26 @@ fn table(workflow: &Workflow, current: Option<&str>) -> String {
         };
         let mut rows =
             vec![["phase", "event", "condition", "does", "answer"].map(String::from).to_vec()];
-        for edge in edges(machine) {
-            let phase = &machine.get(edge.from).name;
-            let mark = machine.binding.is_none() && current == Some(&**phase);
-            let rule = edge.rule;
+        let general = machine.any.always.iter().chain(&machine.any.rules);
+        let general = general.map(|rule| ("every phase", rule));
+        let own = machine.phases.iter().flat_map(|phase| {
+            let rules = phase.rules.always.iter().chain(&phase.rules.rules);
+            rules.map(|rule| (&*phase.name, rule))
+        });
+        for (phase, rule) in general.chain(own) {
+            let mark = machine.binding.is_none() && current == Some(phase);
             let mut does: Vec<String> = rule
                 .set
                 .iter()
                 .map(|set| {
-                    format!("set {}.{}", workflow.machine(set.machine).name, set.path.join("."))
+                    let object = workflow.machine(set.machine).name.to_string();
+                    let path: Vec<String> =
+                        std::iter::once(object).chain(set.path.iter().cloned()).collect();
+                    format!("set {}", path.join("."))
                 })
                 .collect();
             does.extend(rule.goto.map(|to| format!("go to {}", machine.get(to).name)));
+            does.extend(rule.review.map(|it| format!("review {}", workflow.reviewers[it].name)));
             does.extend(rule.ask.map(|asked| format!("ask each {}", workflow.machine(asked).name)));
             rows.push(vec![
                 if mark { format!("**{phase}** (now)") } else { phase.to_string() },

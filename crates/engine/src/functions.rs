@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+use regex_lite::Regex;
 
 use crate::digest::digest;
 use crate::evidence::{NoEvidence, Recorder};
@@ -43,6 +44,10 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
 pub const FILTERS: &[(&str, &str)] = &[
     ("table", "text | table: the rows of its Markdown tables, each by the header's names"),
     ("group_by", "list | group_by('a.b'): [{key, items, count}] in order of first appearance"),
+    (
+        "capture",
+        "text | capture(regex): what its first group matches, or all of it; none where it does not match",
+    ),
     ("positions", "list | positions('a', values): where the elements are whose `a` is among them"),
     ("age", "time | age: seconds from that time to now; none was for ever ago"),
     ("filename", "text | filename: the text as a safe, unambiguous file name"),
@@ -69,8 +74,10 @@ pub fn filters() -> impl Iterator<Item = &'static str> {
 }
 
 /// Tests beside Jinja's own.
-pub const TESTS: &[(&str, &str)] =
-    &[("time", "text is time: whether it is a time, as `age` reads it")];
+pub const TESTS: &[(&str, &str)] = &[
+    ("matching", "text is matching(regex): whether a regular expression matches a part of it"),
+    ("time", "text is time: whether it is a time, as `age` reads it"),
+];
 
 /// Names of all tests.
 pub fn tests() -> impl Iterator<Item = &'static str> {
@@ -99,6 +106,17 @@ pub fn environment<'e>(evidence: &Arc<Recorder>, records: &Records) -> Environme
     });
     env.add_test("time", |time: &Value| {
         time.as_str().is_some_and(|time| time.parse::<Timestamp>().is_ok())
+    });
+    let patterns = Arc::new(Patterns::default());
+    let known = patterns.clone();
+    env.add_test("matching", move |text: &Value, regex: &str| {
+        let text = text.as_str().unwrap_or_default();
+        Ok::<bool, Error>(known.get(regex)?.is_match(text))
+    });
+    env.add_filter("capture", move |text: &str, regex: &str| {
+        let found = patterns.get(regex)?.captures(text);
+        let part = found.and_then(|found| found.get(1).or(found.get(0)));
+        Ok::<Value, Error>(part.map_or(Value::from(()), |part| Value::from(part.as_str())))
     });
     env.add_filter("plain_lines", plain_lines);
     env.add_filter("slug", |text: Value| slug(&text.to_string()));
@@ -175,6 +193,25 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     env.add_function("fail", fail);
     let world = evidence.clone();
     env.add_function("transcript", move || list(world.turn()));
+}
+
+/// Regular expressions, each compiled once for a decision.
+#[derive(Default)]
+struct Patterns(Mutex<HashMap<String, Regex>>);
+
+impl Patterns {
+    fn get(&self, regex: &str) -> Result<Regex, Error> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(compiled) = known.get(regex) {
+            return Ok(compiled.clone());
+        }
+        let compiled = Regex::new(regex).map_err(|error| {
+            let detail = format!("{regex:?} is no regular expression: {error}");
+            Error::new(ErrorKind::InvalidOperation, detail)
+        })?;
+        known.insert(regex.to_string(), compiled.clone());
+        Ok(compiled)
+    }
 }
 
 fn list(texts: Vec<String>) -> Value {

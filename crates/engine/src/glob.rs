@@ -11,6 +11,8 @@ pub fn matches(pattern: &str, path: &str) -> bool {
 fn components(pattern: &[&str], path: &[&str]) -> bool {
     match (pattern.split_first(), path.split_first()) {
         (None, None) => true,
+        // At the end it stands for all that is inside.
+        (Some((&"**", [])), _) => !path.is_empty(),
         (Some((&"**", rest)), _) => {
             components(rest, path)
                 || path.split_first().is_some_and(|(_, tail)| components(pattern, tail))
@@ -91,6 +93,8 @@ mod tests {
             ("a/*.md", "a/b/c.md", false),
             ("a/**/*.md", "a/b/c.md", true),
             ("a/**/*.md", "a/c.md", true),
+            ("a/*/**", "a/b/c/d.md", true),
+            ("a/*/**", "a/b.md", false),
             ("*_triage.json", "x_triage.json", true),
             ("*_triage.json", "x_triage.json.bak", false),
             ("*", ".hidden", false),

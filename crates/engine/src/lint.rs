@@ -7,8 +7,8 @@ use crate::definition::{Bundle, Reentry};
 use crate::diagnostic::{Diagnostics, Source};
 use crate::graph::{edges, reachable, steps};
 use crate::workflow::{
-    Assignment, Does, Expression, Machine, MachineId, NewValue, Phase, PhaseId, Reply, Rule,
-    TextTemplate, Workflow,
+    Assignment, CommandLine, Does, Expression, Machine, MachineId, NewValue, Phase, PhaseId, Reply,
+    Rule, TextTemplate, Workflow,
 };
 
 /// Looks for everything that resolving does not already refuse.
@@ -121,7 +121,9 @@ impl Lint<'_> {
         }
         for phase in machine.phases.iter().filter(|phase| phase.ends.is_some()) {
             let stop = |rule: &&Rule| rule.on.iter().any(|event| event == "stop");
-            if let Some(rule) = phase.rules.rules.iter().find(stop) {
+            // A review can end a run, and then the stop is put again.
+            let reviewed = self.workflow.reviewers.is_empty();
+            if let Some(rule) = phase.rules.rules.iter().find(stop).filter(|_| reviewed) {
                 let message = format!(
                     "this rule is never tried: a run in `{}` has ended, and answers no stop",
                     phase.name
@@ -255,7 +257,13 @@ impl Lint<'_> {
             });
             rule.when.iter().map(|guard| &guard.whole).chain(values)
         });
-        let expressions = facts.chain(in_rules).map(Expression::names);
+        let reviewers = workflow.reviewers.iter().filter_map(|it| match &it.run {
+            CommandLine::Expression(list) => Some(list),
+            CommandLine::Texts(_) => None,
+        });
+        let derived = workflow.outer().derive.iter();
+        let expressions = facts.chain(in_rules).chain(reviewers).chain(derived);
+        let expressions = expressions.map(Expression::names);
         let names = expressions.chain(workflow.texts.iter().map(TextTemplate::names));
         let used: HashSet<&str> = names
             .flat_map(|names| names.variables.iter().map(|used| used.path[0].as_str()))
@@ -277,7 +285,9 @@ impl Lint<'_> {
         }
         for (path, file) in &bundle.files {
             let is_text = path.starts_with("prompts/") || path.starts_with("templates/");
-            if is_text && !workflow.texts.iter().any(|text| Arc::ptr_eq(&text.source, file)) {
+            let texts = workflow.texts.iter().map(|text| &text.source);
+            let used = texts.chain(&workflow.included).any(|used| Arc::ptr_eq(used, file));
+            if is_text && !used {
                 let message = format!("{} is never used", file.name);
                 self.found.warning("unused", file, 0..0, message).hint = Some("remove it".into());
             }

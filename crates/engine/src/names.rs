@@ -10,15 +10,18 @@ use crate::functions;
 use crate::syntax::{Names, SyntaxError, Use};
 use crate::types::Type;
 use crate::workflow::{
-    Binding, Does, Expression, Machine, MachineId, NewValue, OUTER, Reply, Rule, TextTemplate,
-    Workflow,
+    Binding, CommandLine, Does, Expression, Machine, MachineId, NewValue, OUTER, Reply, Rule,
+    TextTemplate, Workflow,
 };
 
 /// What every expression can see beside the workflow's own names.
 pub const GIVEN: &[(&str, &str)] = &[
     ("state", "the state document"),
-    ("run", "run.name, run.workflow, run.document (its path) and run.dir (its folder)"),
-    ("event", "event.name, event.session and event.actor"),
+    (
+        "run",
+        "run.name, run.workflow, run.document (its path), run.dir (its folder), run.problem (why the state is presumed)",
+    ),
+    ("event", "event.name, event.session, event.actor and event.reviewed (who has just reviewed)"),
     ("params", "an action's parameters"),
     ("check", "check.NAME: what came of a check of that name"),
     ("key", "in an inner machine: the element's key or position"),
@@ -36,7 +39,7 @@ pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnost
     for action in &workflow.actions {
         let texts = match &action.does {
             Does::Create { name, document, shows } => [*name, Some(*document), *shows],
-            Does::Show { text, json } => [Some(*text), *json, None],
+            Does::Show { text, json, .. } => [Some(*text), *json, None],
             Does::Event => [None, None, None],
         };
         let scope = check.scope(OUTER);
@@ -44,7 +47,7 @@ pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnost
             check.text(&workflow.texts[text.0], &scope);
         }
     }
-    for text in [workflow.note, workflow.unreadable].into_iter().flatten() {
+    for text in [workflow.note, workflow.unreadable, workflow.presumed].into_iter().flatten() {
         let scope = check.scope(OUTER);
         check.text(&workflow.texts[text.0], &scope);
     }
@@ -183,9 +186,16 @@ impl Check<'_> {
             rule.run.iter().flat_map(|command| workflow.commands[*command].1.parts.clone());
         let reviewer = rule.review.map(|review| &workflow.reviewers[review]);
         let reviews = reviewer.into_iter().flat_map(|it| {
-            let texts = it.run.iter().copied().chain(it.model);
+            let run = match &it.run {
+                CommandLine::Texts(parts) => parts.as_slice(),
+                CommandLine::Expression(_) => &[],
+            };
+            let texts = run.iter().copied().chain(it.model);
             texts.chain([it.prompt, it.writes]).collect::<Vec<_>>()
         });
+        if let Some(CommandLine::Expression(run)) = reviewer.map(|it| &it.run) {
+            self.expression(run, scope);
+        }
         for text in places.chain(commands).chain(reviews) {
             self.text(&workflow.texts[text.0], scope);
         }

@@ -28,6 +28,20 @@ const STATE: &str = "state";
 /// Events that come from outside and that a workflow need not declare as actions.
 pub const EVENTS: &[&str] = &["stop", "pre-compact", "review-finished"];
 
+/// How a text begins to name another one that it includes.
+const INCLUDE: &str = "{% include \"";
+
+/// How deep texts may include each other.
+const MOST_PARTS: usize = 8;
+
+/// The text up to the first inclusion, the path that it names, and the text behind it.
+fn included(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once(INCLUDE)?;
+    let (path, rest) = rest.split_once('"')?;
+    let (_, after) = rest.split_once("%}")?;
+    Some((before, path, after))
+}
+
 /// What the configuration changes about a workflow.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
@@ -64,6 +78,7 @@ pub fn resolve(
             source: &bundle.definition,
             found: &mut found,
             texts: Vec::new(),
+            included: Vec::new(),
             machine_names: std::iter::once(STATE.to_string())
                 .chain(definition.inner.iter().map(|inner| inner.name.get_ref().clone()))
                 .collect(),
@@ -111,6 +126,7 @@ struct Resolver<'a> {
     source: &'a Arc<Source>,
     found: &'a mut Diagnostics,
     texts: Vec<TextTemplate>,
+    included: Vec<Arc<Source>>,
     machine_names: Vec<String>,
     actions: Vec<String>,
     commands: Vec<String>,
@@ -148,6 +164,9 @@ impl Resolver<'_> {
         let unreadable = head.unreadable.as_ref();
         let unreadable =
             unreadable.and_then(|file| self.file("templates", file.get_ref(), file.span()));
+        let presumed = head.presumed.as_ref();
+        let presumed =
+            presumed.and_then(|file| self.file("templates", file.get_ref(), file.span()));
         machines[0].initial = self.phase_named(&machines[0].phases, &head.initial);
         for inner in &definition.inner {
             machines.push(self.inner(inner));
@@ -167,6 +186,7 @@ impl Resolver<'_> {
             fallback: head.fallback.clone(),
             note,
             unreadable,
+            presumed,
             updated: head.updated.clone(),
             protected: head.protected.clone(),
             reentry: head.reentry,
@@ -182,6 +202,7 @@ impl Resolver<'_> {
             commands,
             reviewers,
             texts: self.texts,
+            included: self.included,
         }
     }
 
@@ -449,7 +470,9 @@ impl Resolver<'_> {
             return None;
         };
         let steps: Vec<String> = steps.collect();
-        if steps.is_empty() || steps.iter().any(String::is_empty) {
+        let is_object =
+            matches!(value.get_ref(), ValueText::Expression(_) | ValueText::Template { .. });
+        if steps.iter().any(String::is_empty) || (steps.is_empty() && !is_object) {
             self.error(path.span(), "shape", format!("`{}` names no field", path.get_ref()));
             return None;
         }
@@ -490,9 +513,51 @@ impl Resolver<'_> {
             self.unknown(span, &format!("file in {folder}"), name, known);
             return None;
         };
-        let text = file.text.to_string();
-        self.texts.push(TextTemplate::new(text, file.clone(), 0..file.text.len()));
+        let whole = self.with_parts(file.clone(), MOST_PARTS, &span)?;
+        let length = whole.text.len();
+        self.texts.push(TextTemplate::new(whole.text.to_string(), whole, 0..length));
         Some(TextId(self.texts.len() - 1))
+    }
+
+    /// A file with the others that it includes, each in the place where it names them:
+    /// `{% include "prompts/rules.md" %}`.
+    fn with_parts(
+        &mut self,
+        file: Arc<Source>,
+        depth: usize,
+        span: &Range<usize>,
+    ) -> Option<Arc<Source>> {
+        if !file.text.contains(INCLUDE) {
+            return Some(file);
+        }
+        let mut whole = String::new();
+        let mut rest = &*file.text;
+        while let Some((before, path, after)) = included(rest) {
+            let Some(part) = self.bundle.files.get(path).filter(|_| Bundle::decides(path)) else {
+                let known: Vec<String> = self.bundle.files.keys().cloned().collect();
+                let known = known.iter().map(String::as_str).filter(|path| Bundle::decides(path));
+                self.unknown(
+                    span.clone(),
+                    &format!("file for {} to include", file.name),
+                    path,
+                    known,
+                );
+                return None;
+            };
+            if depth == 0 {
+                let message = format!("{} includes itself, or too many others", file.name);
+                self.error(span.clone(), "cycle", message);
+                return None;
+            }
+            self.included.push(part.clone());
+            let part = self.with_parts(part.clone(), depth - 1, span)?;
+            whole.push_str(before);
+            whole.push_str(part.text.trim_end());
+            rest = after;
+        }
+        whole.push_str(rest);
+        self.included.push(file.clone());
+        Some(Source::new(&format!("{} (with what it includes)", file.name), whole))
     }
 
     fn inline(&mut self, text: String, source: Arc<Source>, span: Range<usize>) -> TextId {

@@ -28,6 +28,8 @@ pub struct Workflow {
     pub note: Option<TextId>,
     /// What takes the place of a document that cannot be read.
     pub unreadable: Option<TextId>,
+    /// What a document is taken for that is missing, or cannot be read.
+    pub presumed: Option<TextId>,
     /// The field that is set to the time of every change.
     pub updated: Option<String>,
     /// Paths of fields that only the rules may change.
@@ -48,6 +50,8 @@ pub struct Workflow {
     pub commands: Vec<(String, Command)>,
     pub reviewers: Vec<Reviewer>,
     pub texts: Vec<TextTemplate>,
+    /// Files that are parts of texts.
+    pub included: Vec<Arc<Source>>,
 }
 
 /// The machine on the state document.
@@ -198,8 +202,17 @@ pub struct Reviewer {
     pub writes: TextId,
     pub model: Option<TextId>,
     /// Empty where the usual client is meant.
-    pub run: Vec<TextId>,
+    pub run: CommandLine,
     pub timeout: Duration,
+}
+
+/// A program and its arguments.
+#[derive(Clone, Debug)]
+pub enum CommandLine {
+    /// A text with holes each.
+    Texts(Vec<TextId>),
+    /// An expression for the list of them.
+    Expression(Expression),
 }
 
 /// Something that can be asked of a workflow.
@@ -207,6 +220,8 @@ pub struct Reviewer {
 pub struct Action {
     pub name: String,
     pub about: String,
+    /// Only a person may ask for it.
+    pub people_only: bool,
     pub params: Vec<Param>,
     pub does: Does,
 }
@@ -216,8 +231,8 @@ pub struct Action {
 pub enum Does {
     /// Makes a new run, and shows a text about it.
     Create { name: Option<TextId>, document: TextId, shows: Option<TextId> },
-    /// Shows a text, and JSON with `--json`.
-    Show { text: TextId, json: Option<TextId> },
+    /// Shows a text, and JSON with `--json`; about a run, unless it stands alone.
+    Show { text: TextId, json: Option<TextId>, alone: bool },
     /// Is an event for the rules.
     Event,
 }

@@ -266,7 +266,18 @@ fn chosen_among(
     }
     let (mut runs, _) = gate.runs();
     runs.retain(fits);
-    let open: Vec<Found> = runs.iter().filter(|run| gate.is_working(run)).cloned().collect();
+    let mut open: Vec<Found> = runs.iter().filter(|run| gate.is_working(run)).cloned().collect();
+    // Of several, the session's own is meant, then one in which something has happened, then the
+    // one whose folder was changed last.
+    let own = session();
+    let is_own = |run: &Found| {
+        own.is_some() && run.ledger.owner.as_ref().map(|it| &it.session) == own.as_ref()
+    };
+    if open.len() > 1 && open.iter().filter(|run| is_own(run)).count() == 1 {
+        open.retain(is_own);
+    } else if open.len() > 1 {
+        open = gate.likely(open);
+    }
     if open.len() > 1 {
         let names: Vec<String> = open.iter().map(|run| run.id.to_string()).collect();
         return Err(GateError::Other(format!("which run? There are: {}", names.join(", "))));

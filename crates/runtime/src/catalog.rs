@@ -22,6 +22,7 @@ mod builtin {
         pub document: Option<&'static str>,
         pub fallback: Option<&'static str>,
         pub disable: Option<&'static str>,
+        pub presumed: bool,
     }
 
     include!(concat!(env!("OUT_DIR"), "/builtin_files.rs"));
@@ -54,12 +55,21 @@ pub struct Summary {
     pub document: String,
     pub fallback: Option<String>,
     pub disable: Option<String>,
+    /// A folder is a run, whether or not the document is in it.
+    pub presumed: bool,
 }
 
 impl From<Head> for Summary {
     fn from(head: Head) -> Summary {
         let document = head.place();
-        Summary { about: head.about, document, fallback: head.fallback, disable: head.disable }
+        let (fallback, disable) = (head.fallback, head.disable);
+        Summary {
+            about: head.about,
+            document,
+            fallback,
+            disable,
+            presumed: head.presumed.is_some(),
+        }
     }
 }
 
@@ -74,6 +84,11 @@ impl Entry {
     /// Where they are looked for too.
     pub fn fallback(&self) -> Option<&str> {
         self.head.as_ref().ok()?.fallback.as_deref()
+    }
+
+    /// Whether a folder is a run of it, also without a document.
+    pub fn presumes(&self) -> bool {
+        self.head.as_ref().is_ok_and(|head| head.presumed)
     }
 
     /// Whether its runs are passed over, by an environment variable that it names.
@@ -128,6 +143,7 @@ pub fn general() -> Vec<Entry> {
             document: document.unwrap_or_else(|| format!(".phasegate/{}/*.json", it.name)),
             fallback: it.fallback.map(str::to_string),
             disable: it.disable.map(str::to_string),
+            presumed: it.presumed,
         });
         Entry { name: it.name.to_string(), origin: Origin::BuiltIn, head }
     });

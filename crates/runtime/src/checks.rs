@@ -196,7 +196,7 @@ impl Checks {
         let since = Instant::now();
         let timeout = check.timeout.min(most);
         let streams = Streams { input: None, output: None, log: &path };
-        let end = process::run(&check.run, &self.root, timeout, &streams).map_err(failed)?;
+        let end = process::run(&check.run, &self.root, timeout, &streams, &[]).map_err(failed)?;
         let seconds = since.elapsed().as_secs();
         let mut tail = process::tail(&path, MOST_TAIL).map_err(failed)?;
         let (exit_code, note) = match &end {
@@ -222,7 +222,8 @@ impl Checks {
         self.declared.iter().find(|check| check.name == name)
     }
 
-    fn tree_now(&self) -> Option<String> {
+    /// What the tree is known by, as it is now.
+    pub fn tree_now(&self) -> Option<String> {
         let place = world::inside(&self.root, &format!("{FOLDER}/tree")).ok()?;
         git::tree(&self.root, &place, &self.apart).or_else(|| self.listing())
     }

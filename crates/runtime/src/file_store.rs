@@ -12,6 +12,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+use phasegate_engine::evidence::NoEvidence;
 use phasegate_engine::functions::{filename, from_filename};
 use phasegate_engine::json::Json;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -222,6 +224,30 @@ impl Store for FileStore {
         }
         let found = Walk::with_links_out(&self.root).files(pattern);
         found.map_err(|why| StoreError::Refused(why.to_string()))
+    }
+
+    fn places(&self, pattern: &str) -> Result<Vec<String>, StoreError> {
+        let refused = |why: NoEvidence| StoreError::Refused(why.to_string());
+        let Some((folder, rest)) = pattern.split_once("/*/") else {
+            return self.documents(pattern);
+        };
+        let full = world::inside(&self.root, folder).map_err(refused)?;
+        let entries = fs::read_dir(full).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
+        let names = names.filter(|name| !name.starts_with('.'));
+        let mut places: Vec<String> = names.map(|name| format!("{folder}/{name}/{rest}")).collect();
+        places.sort();
+        Ok(places)
+    }
+
+    fn changed_at(&self, place: &str) -> Option<Timestamp> {
+        let path = self.path(&Key::Document(place.to_string())).ok()?;
+        let entries = fs::read_dir(path.parent()?).ok()?.flatten();
+        let shown = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
+        let files = shown.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file);
+        let times = files.filter_map(|meta| meta.modified().ok());
+        Timestamp::try_from(times.max()?).ok()
     }
 
     fn get(&self, key: &Key) -> Result<Option<Stored>, StoreError> {

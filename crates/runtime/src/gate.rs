@@ -59,8 +59,9 @@ pub enum GateError {
     Needs(String),
     #[error("the run is over")]
     Over,
-    #[error("{0}")]
-    Exists(String),
+    /// The document of a run that was to be started, and what to do about it.
+    #[error("{1}")]
+    Exists(String, String),
     #[error("{0}")]
     Unreadable(String),
     #[error("{0}")]

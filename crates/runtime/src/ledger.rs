@@ -68,6 +68,9 @@ pub struct Ledger {
     /// What the user has not been told yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untold: Vec<String>,
+    /// There was a document when the run was last looked at.
+    #[serde(default)]
+    pub written: bool,
     /// The document was removed by a rule: the run is over.
     #[serde(default)]
     pub removed: bool,

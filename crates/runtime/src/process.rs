@@ -70,6 +70,7 @@ pub fn run(
     folder: &Path,
     timeout: Duration,
     streams: &Streams,
+    variables: &[(&str, &str)],
 ) -> io::Result<End> {
     let fresh = |path: &Path| {
         let _ = std::fs::remove_file(path);
@@ -86,6 +87,7 @@ pub fn run(
         .arg(streams.output.unwrap_or(Path::new("")))
         .args(command)
         .current_dir(folder)
+        .envs(variables.iter().copied())
         .env(DISABLE, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -110,8 +112,8 @@ pub fn run(
 /// As for [`run`].
 pub fn output(command: &[String], folder: &Path, timeout: Duration) -> io::Result<(bool, String)> {
     let log = tempfile::NamedTempFile::new()?;
-    let end =
-        run(command, folder, timeout, &Streams { input: None, output: None, log: log.path() })?;
+    let streams = Streams { input: None, output: None, log: log.path() };
+    let end = run(command, folder, timeout, &streams, &[])?;
     let text = tail(log.path(), MOST_TAIL)?;
     Ok(match end {
         End::Exited(0) => (true, text),

@@ -26,6 +26,9 @@ const SCHEMA: &str = r#"{"type":"object","properties":{"verdict":{"type":"string
 /// Its hooks would ask us about the reviewer, and its output has one shape only without `verbose`.
 const SETTINGS: &str = r#"{"disableAllHooks":true,"verbose":false}"#;
 
+/// What a reviewer may use where it has no other rights.
+const TOOLS: &str = "Read,Grep,Glob,Write";
+
 /// More output than this is no verdict.
 const MOST_OUTPUT: u64 = 16 << 20;
 
@@ -103,9 +106,11 @@ pub fn review(root: &Path, workflow: &str, wanted: &Review) -> Result<Reviewed, 
     };
     let failed = |error: io::Error| format!("reviewer {}: {error}", wanted.reviewer);
     prepared().map_err(failed)?;
-    let command = command(wanted);
+    let command = command(wanted)?;
     let streams = Streams { input: Some(&input), output: Some(&output), log: &log };
-    let end = process::run(&command, root, wanted.timeout, &streams).map_err(failed);
+    let model = wanted.model.as_deref().unwrap_or_default();
+    let told = [("PHASEGATE_REVIEW", wanted.file.as_str()), ("PHASEGATE_MODEL", model)];
+    let end = process::run(&command, root, wanted.timeout, &streams, &told).map_err(failed);
     let judged = end.and_then(|end| judge(&end, wanted, &output, &file));
     let _ = fs::remove_file(&input);
     match &judged {
@@ -123,21 +128,33 @@ pub fn review(root: &Path, workflow: &str, wanted: &Review) -> Result<Reviewed, 
 }
 
 /// The program and its arguments: those of the workflow, or the usual client's.
-fn command(wanted: &Review) -> Vec<String> {
+fn command(wanted: &Review) -> Result<Vec<String>, String> {
     if !wanted.run.is_empty() {
-        return wanted.run.clone();
+        return Ok(wanted.run.clone());
     }
     let flags = ["--print", "--output-format", "json", "--json-schema", SCHEMA];
     let more = ["--settings", SETTINGS, "--strict-mcp-config", "--no-session-persistence"];
-    let tools = ["--tools", "Read,Grep,Glob,Write", "--permission-mode", "dontAsk"];
-    let allowed = ["--allowedTools", "Read,Grep,Glob,Write"];
-    let parts = flags.into_iter().chain(more).chain(tools).chain(allowed);
     let mut command = vec!["claude".to_string()];
-    command.extend(parts.map(str::to_string));
+    command.extend(flags.into_iter().chain(more).map(str::to_string));
+    command.extend(permissions().iter().map(ToString::to_string));
     if let Some(model) = &wanted.model {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@[]".contains(c);
+        if model.is_empty() || model.starts_with('-') || !model.chars().all(plain) {
+            return Err(format!("reviewer {}: {model:?} names no model", wanted.reviewer));
+        }
         command.extend(["--model".to_string(), model.clone()]);
     }
-    command
+    Ok(command)
+}
+
+/// A reviewer runs the tests that it is told to run, and nobody is there to ask. To root the client
+/// gives such rights only in a sandbox; without one, the reviewer reads and writes.
+fn permissions() -> &'static [&'static str] {
+    let in_sandbox = std::env::var_os("IS_SANDBOX").is_some_and(|value| value == "1");
+    if rustix::process::geteuid().is_root() && !in_sandbox {
+        return &["--permission-mode", "dontAsk", "--tools", TOOLS, "--allowedTools", TOOLS];
+    }
+    &["--dangerously-skip-permissions"]
 }
 
 fn judge(end: &End, wanted: &Review, output: &PathBuf, file: &Path) -> Result<Reviewed, String> {

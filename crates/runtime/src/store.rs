@@ -1,6 +1,8 @@
 //! Where runs are kept, as an interface: documents with compare-and-set, an append-only journal
 //! for each run, and the exclusive use of a run. Nothing here speaks of files.
 
+use jiff::Timestamp;
+
 use crate::run::RunId;
 
 /// A stored value's name.
@@ -59,6 +61,14 @@ pub trait Store {
 
     /// The places of state documents that match a pattern, sorted.
     fn documents(&self, pattern: &str) -> Result<Vec<String>, StoreError>;
+
+    /// Places that match a pattern whose `*` stands for a folder: one for each folder, whether or
+    /// not the document is there.
+    fn places(&self, pattern: &str) -> Result<Vec<String>, StoreError>;
+
+    /// When a document, or something that lies beside it, was last changed; none where there is
+    /// nothing.
+    fn changed_at(&self, place: &str) -> Option<Timestamp>;
 
     /// A value, or none.
     fn get(&self, key: &Key) -> Result<Option<Stored>, StoreError>;

@@ -86,7 +86,7 @@ impl<'w> Deciding<'w> {
     }
 
     pub(super) fn assign(&mut self, assignment: &'w Assignment) -> Result<(), Fault> {
-        let mut value = match &assignment.value {
+        let value = match &assignment.value {
             NewValue::Literal(value) => value.clone(),
             NewValue::Expression(expression) => {
                 let value = self.evaluate(expression)?;
@@ -100,11 +100,28 @@ impl<'w> Deciding<'w> {
                 })?
             }
         };
-        let mut path = self.path_of(assignment.machine)?;
-        let ty = type_of(self.workflow, assignment.machine);
-        let steps = assignment.path.iter().map(String::as_str);
-        let ty = self.workflow.records.type_at(&ty, steps);
-        path.extend(assignment.path.iter().cloned());
+        let path = self.path_of(assignment.machine)?;
+        match (&value, assignment.path.as_slice()) {
+            // Of the object itself the members are set, and the others stay.
+            (Json::Object(members), []) => members.iter().try_for_each(|(name, value)| {
+                self.fit(assignment.machine, path.clone(), &[name.to_string()], value.clone())
+            }),
+            (_, []) => Err(Fault::new(format!("state is set to {}", value.kind()))),
+            (_, steps) => self.fit(assignment.machine, path, steps, value),
+        }
+    }
+
+    /// Sets a part of an object, if the value fits its type.
+    fn fit(
+        &mut self,
+        machine: MachineId,
+        mut path: Vec<String>,
+        steps: &[String],
+        mut value: Json,
+    ) -> Result<(), Fault> {
+        let ty = type_of(self.workflow, machine);
+        let ty = self.workflow.records.type_at(&ty, steps.iter().map(String::as_str));
+        path.extend(steps.iter().cloned());
         let name = format!("state.{}", path.join("."));
         if value != Json::Null {
             let fits = self.workflow.records.declare(&ty, &mut value, &name);

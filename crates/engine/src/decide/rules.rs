@@ -1,10 +1,11 @@
 //! A rule in a decision: whether its guard holds, and what it sets, moves, answers and wants done.
 
+use super::facts::fault_at;
 use super::{Deciding, Fault, MOST_TRIED};
 use crate::answer::Answer;
 use crate::json::Json;
 use crate::step::{Effect, Move, Review, Tried};
-use crate::workflow::{PhaseId, Reply, Reviewer, Rule};
+use crate::workflow::{CommandLine, PhaseId, Reply, Reviewer, Rule};
 
 impl<'w> Deciding<'w> {
     pub(super) fn holds(&mut self, rule: &'w Rule) -> Result<bool, Fault> {
@@ -75,8 +76,14 @@ impl<'w> Deciding<'w> {
     }
 
     pub(super) fn review(&mut self, reviewer: &'w Reviewer) -> Result<Review, Fault> {
-        let run: Result<Vec<String>, Fault> =
-            reviewer.run.iter().map(|part| self.text(*part)).collect();
+        let run: Result<Vec<String>, Fault> = match &reviewer.run {
+            CommandLine::Texts(parts) => parts.iter().map(|part| self.text(*part)).collect(),
+            CommandLine::Expression(list) => {
+                let parts = self.evaluate(list)?;
+                let parts = parts.try_iter().map_err(|error| fault_at(list, &error))?;
+                Ok(parts.map(|part| part.to_string()).collect())
+            }
+        };
         Ok(Review {
             reviewer: reviewer.name.clone(),
             prompt: self.text(reviewer.prompt)?,

@@ -1,5 +1,6 @@
 //! What can be asked of a workflow, and what it runs: actions, checks, commands and reviewers.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use toml::Spanned;
@@ -7,8 +8,8 @@ use toml::Spanned;
 use super::records::literal;
 use super::{EVENTS, Resolver};
 use crate::check::{self, Check};
-use crate::definition::{ActionText, CheckText, CommandText, ReviewerText};
-use crate::workflow::{Action, Command, Does, Param, Reviewer};
+use crate::definition::{ActionText, By, CheckText, CommandLineText, CommandText, ReviewerText};
+use crate::workflow::{Action, Command, CommandLine, Does, Param, Reviewer};
 
 impl Resolver<'_> {
     pub(super) fn action(&mut self, name: &Spanned<String>, text: &ActionText) -> Action {
@@ -23,9 +24,14 @@ impl Resolver<'_> {
                 });
                 Does::Create { name, document, shows }
             }
-            (None, Some(shown)) => Does::Show { text: shown, json: file(self, &text.shows_json) },
+            (None, Some(shown)) => {
+                Does::Show { text: shown, json: file(self, &text.shows_json), alone: text.alone }
+            }
             (None, None) => Does::Event,
         };
+        if text.alone && !matches!(does, Does::Show { .. }) {
+            self.error(name.span(), "shape", "only what is shown can be about no run");
+        }
         let plain = |name: &str| {
             name.starts_with(|c: char| c.is_ascii_lowercase())
                 && name
@@ -61,7 +67,14 @@ impl Resolver<'_> {
                 optional: param.optional,
             })
             .collect();
-        Action { name: name.get_ref().clone(), about: text.about.clone(), params, does }
+        let people_only = text.by == Some(By::Human);
+        Action {
+            name: name.get_ref().clone(),
+            about: text.about.clone(),
+            people_only,
+            params,
+            does,
+        }
     }
 
     pub(super) fn command(
@@ -94,12 +107,19 @@ impl Resolver<'_> {
     ) -> Option<Reviewer> {
         let source = self.source.clone();
         let prompt = self.file("prompts", text.prompt.get_ref(), text.prompt.span())?;
-        let mut hole = |text: &Spanned<String>| {
-            self.inline(text.get_ref().clone(), source.clone(), text.span())
+        let mut hole =
+            |text: &str, span: Range<usize>| self.inline(text.to_string(), source.clone(), span);
+        let writes = hole(text.writes.get_ref(), text.writes.span());
+        let model = text.model.as_ref().map(|model| hole(model.get_ref(), model.span()));
+        let run = match text.run.as_ref().map(|run| (run.get_ref(), run.span())) {
+            None => CommandLine::Texts(Vec::new()),
+            Some((CommandLineText::Texts(parts), span)) => {
+                CommandLine::Texts(parts.iter().map(|part| hole(part, span.clone())).collect())
+            }
+            Some((CommandLineText::Expression(list), span)) => {
+                CommandLine::Expression(self.expression(&Spanned::new(span, list.clone())))
+            }
         };
-        let writes = hole(&text.writes);
-        let model = text.model.as_ref().map(&mut hole);
-        let run = text.run.iter().map(hole).collect();
         let timeout = self.timeout(name, text.timeout.as_deref());
         Some(Reviewer { name: name.get_ref().clone(), prompt, writes, model, run, timeout })
     }

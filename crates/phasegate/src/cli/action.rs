@@ -9,10 +9,11 @@ use phasegate_engine::decide::params;
 use phasegate_engine::definition::ParamType;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
-use phasegate_engine::workflow::{Action, Does, Param, Workflow};
+use phasegate_engine::workflow::{Action, Does, Param, TextId, Workflow};
+use phasegate_runtime::caller;
 use phasegate_runtime::catalog::Entry;
 use phasegate_runtime::config::Config;
-use phasegate_runtime::gate::{Answered, Gate};
+use phasegate_runtime::gate::{Answered, Gate, GateError};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::run::RunId;
 
@@ -66,7 +67,7 @@ fn subcommand(action: &Action) -> Command {
         }
         command = command.arg(arg);
     }
-    if !matches!(action.does, Does::Create { .. }) {
+    if !matches!(action.does, Does::Create { .. } | Does::Show { alone: true, .. }) {
         command =
             command.arg(Arg::new("run").value_name("RUN").help("The run; by default the only one"));
     }
@@ -92,6 +93,9 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     let Some(action) = workflow.action(action_name) else {
         return start(&gate, &workflow, matches);
     };
+    if action.people_only {
+        caller::must_be_human(&format!("`{name} {action_name}`"))?;
+    }
     let event = Event { params: given(&project.root, action, matches)?, ..event(&action.name) };
     let as_json = matches.get_flag("json");
     if let Does::Create { name, document, shows } = &action.does {
@@ -108,6 +112,10 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
             }
         };
     }
+    if let Does::Show { text, json, alone: true } = &action.does {
+        let show = |text: TextId| gate.show_alone(&workflow, text, &event);
+        return show_text(show, *text, *json, action_name, as_json);
+    }
     let full = |chosen: &String| {
         if chosen.contains('/') { chosen.clone() } else { format!("{name}/{chosen}") }
     };
@@ -117,26 +125,34 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
         return Err(Failed(format!("run {} is not one of {name}", run.id)));
     }
     match &action.does {
-        Does::Show { text, json } => {
-            let shown = match json {
-                Some(json) if as_json => {
-                    let text = gate.show(&workflow, &run, *json, &event)?;
-                    Json::parse(text.as_bytes())
-                        .map_err(|error| format!("the workflow's JSON is not valid: {error}"))?
-                        .to_text(Some("  "))
-                }
-                None if as_json => return Err(Failed(format!("`{action_name}` has no JSON form"))),
-                _ => gate.show(&workflow, &run, *text, &event)?,
-            };
-            print::out(shown.trim_end());
-            print::line("");
-            Ok(ExitCode::SUCCESS)
+        Does::Show { text, json, .. } => {
+            let show = |text: TextId| gate.show(&workflow, &run, text, &event);
+            show_text(show, *text, *json, action_name, as_json)
         }
         _ => {
             let answered = gate.act(&run, &event)?;
             Ok(say(&answered, as_json))
         }
     }
+}
+
+fn show_text(
+    show: impl Fn(TextId) -> Result<String, GateError>,
+    text: TextId,
+    json: Option<TextId>,
+    action: &str,
+    as_json: bool,
+) -> Outcome {
+    let shown = match json {
+        Some(json) if as_json => Json::parse(show(json)?.as_bytes())
+            .map_err(|error| format!("the workflow's JSON is not valid: {error}"))?
+            .to_text(Some("  ")),
+        None if as_json => return Err(Failed(format!("`{action}` has no JSON form"))),
+        _ => show(text)?,
+    };
+    print::out(shown.trim_end());
+    print::line("");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the answer to an action.

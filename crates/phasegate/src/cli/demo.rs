@@ -226,7 +226,8 @@ impl Demo {
             self.bundle.files.get(&path).ok_or_else(|| Failed(format!("there is no {path}")))?;
         let mut workflow = self.workflow.clone();
         let text = workflow.add_text(source);
-        let facts = RunFacts { name: run.id.name.clone(), document: run.place.clone() };
+        let (name, document_place) = (run.id.name.clone(), run.place.clone());
+        let facts = RunFacts { name, document: document_place, problem: None };
         let world = std::sync::Arc::new(World::new(&self.root, Told::default()));
         let rendered =
             render(&workflow, text, Some(document.clone()), &Event::stop(None), &facts, world);

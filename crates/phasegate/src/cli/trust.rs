@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use phasegate_engine::workflow::Workflow;
+use phasegate_engine::workflow::{CommandLine, Workflow};
 use phasegate_runtime::catalog::Origin;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
@@ -32,9 +32,14 @@ fn show(workflow: &Workflow) {
         print::line(&format!("  command {name}: {parts:?}"));
     }
     for reviewer in &workflow.reviewers {
-        let parts = reviewer.run.iter().map(|part| &*workflow.texts[part.0].text);
-        let parts: Vec<&str> = parts.collect();
-        let run = if parts.is_empty() { "claude".into() } else { format!("{parts:?}") };
+        let run = match &reviewer.run {
+            CommandLine::Texts(parts) if parts.is_empty() => "claude".into(),
+            CommandLine::Texts(parts) => {
+                let parts = parts.iter().map(|part| &*workflow.texts[part.0].text);
+                format!("{:?}", parts.collect::<Vec<&str>>())
+            }
+            CommandLine::Expression(list) => format!("{} (claude, where it is empty)", list.text),
+        };
         print::line(&format!("  reviewer {}: {run}", reviewer.name));
     }
     let rules = workflow.rules().flat_map(|(_, rule)| &rule.write);

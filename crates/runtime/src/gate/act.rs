@@ -10,7 +10,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event, Step};
 use phasegate_engine::workflow::{TextId, Workflow};
 
-use super::commit::{CANCEL, Open, blank_line, written};
+use super::commit::{CANCEL, Open, Read, blank_line, run_facts, written};
 use super::pin::protected;
 use super::sessions::{Standing, standing};
 use super::{Answered, Found, Gate, GateError};
@@ -35,12 +35,10 @@ impl Gate<'_> {
         event: &Event,
     ) -> Result<(RunId, Option<Answered>), GateError> {
         match self.create(workflow, Some(texts), event) {
-            Err(GateError::Exists(_)) if workflow.hears(&event.name) => {
-                let own = |run: &Found| {
-                    run.id.workflow == workflow.name && run.place == workflow.document
-                };
+            Err(GateError::Exists(place, _)) if workflow.hears(&event.name) => {
+                let own = |run: &Found| run.id.workflow == workflow.name && run.place == place;
                 let run = self.runs().0.into_iter().find(own);
-                let gone = || GateError::Other(format!("{} is gone again", workflow.document));
+                let gone = || GateError::Other(format!("{place} is gone again"));
                 let run = run.ok_or_else(gone)?;
                 let answered = self.act_on(&run, event, &Told::default(), true)?;
                 Ok((run.id, Some(answered)))
@@ -76,7 +74,7 @@ impl Gate<'_> {
     ) -> Result<Answered, GateError> {
         let workflow = self.workflow_of(found)?;
         let text = workflow.unreadable.ok_or_else(|| GateError::Other(why.to_string()))?;
-        let run = RunFacts { name: found.id.name.clone(), document: found.place.clone() };
+        let run = run_facts(found, None);
         let world = Arc::new(World::new(&self.project.root, Told::default()));
         let rendered = render(&workflow, text, None, event, &run, world);
         let rendered = rendered.map_err(|fault| GateError::Other(fault.message))?;
@@ -161,7 +159,7 @@ impl Gate<'_> {
             },
         };
         let (id, place) = self.free_name(workflow, wanted.trim())?;
-        let run = RunFacts { name: id.name.clone(), document: place.clone() };
+        let run = RunFacts { name: id.name.clone(), document: place.clone(), problem: None };
         let document = match texts {
             Some((_, document)) => {
                 let text = text(document, &run)?;
@@ -201,14 +199,14 @@ impl Gate<'_> {
             }
             None => Default::default(),
         };
+        // There may be a ledger already: of an earlier run, or of one without a document.
+        let (known, ..) = self.ledger(&id)?;
+        let known = known.begin_again(event.session.as_deref());
         let mut ledger = Ledger {
-            schema: 1,
-            run: id.to_string(),
-            started_at: Some(now),
             document: place,
+            written: true,
             protected: protected(workflow, &document),
-            owner: event.session.clone().map(|session| Owner { session, seen: now }),
-            ..Ledger::default()
+            ..known
         };
         self.pin(&id, workflow, &mut ledger)?;
         let (ledger, _) = self.write_line(
@@ -261,15 +259,19 @@ impl Gate<'_> {
             let id = id.ok_or_else(|| GateError::Other(format!("{name:?} cannot name a run")))?;
             let exists = self.store.version(&Key::Document(place.clone()))?.is_some();
             let only_one = place == workflow.document;
+            let named = only_one || workflow.presumed.is_some();
             let known = self.store.version(&Key::Ledger(id.clone()))?.is_some();
-            if !exists && (only_one || !known) {
+            if !exists && (named || !known) {
                 return Ok((id, place));
             }
-            if only_one {
+            if named {
                 let name = &workflow.name;
-                return Err(GateError::Exists(format!(
-                    "{place} exists, and workflow {name} has one run at a time: move it away first"
-                )));
+                let why = if only_one {
+                    format!("workflow {name} has one run at a time: move it away first")
+                } else {
+                    "it is not written over: choose another name".to_string()
+                };
+                return Err(GateError::Exists(place.clone(), format!("{place} exists, and {why}")));
             }
         }
         Err(GateError::Other("no name is free".into()))
@@ -286,6 +288,18 @@ impl Gate<'_> {
         self.show_told(workflow, found, text, event, &Told::default())
     }
 
+    /// Renders a text that is about no run.
+    pub fn show_alone(
+        &self,
+        workflow: &Workflow,
+        text: TextId,
+        event: &Event,
+    ) -> Result<String, GateError> {
+        let world = Arc::new(World::new(&self.project.root, Told::default()));
+        render(workflow, text, None, event, &RunFacts::default(), world)
+            .map_err(|fault| GateError::Other(fault.message))
+    }
+
     pub(super) fn show_told(
         &self,
         workflow: &Workflow,
@@ -294,8 +308,8 @@ impl Gate<'_> {
         event: &Event,
         told: &Told,
     ) -> Result<String, GateError> {
-        let document = self.document(found)?;
-        let run = RunFacts { name: found.id.name.clone(), document: found.place.clone() };
+        let Read { document, problem, .. } = self.read(found, workflow)?;
+        let run = run_facts(found, problem);
         let world = Arc::new(World::new(&self.project.root, told.clone()));
         render(workflow, text, Some(document), event, &run, world)
             .map_err(|fault| GateError::Other(fault.message))

@@ -8,18 +8,21 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::check::CheckResult;
-use phasegate_engine::decide::params;
+use phasegate_engine::decide::{REVIEWED, params};
+use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Review, Step};
 use phasegate_engine::workflow::Workflow;
 
-use super::commit::{Open, blank_line};
+use super::commit::{Open, blank_line, written};
+use super::pin::protected;
 use super::{Found, Gate, GateError};
 use crate::catalog::Origin;
 use crate::checks::{CheckError, Checks, Ran};
 use crate::journal::Line;
 use crate::ledger::Intent;
 use crate::reviewer::{self, Reviewing};
+use crate::store::Key;
 use crate::trust;
 use crate::world::Told;
 
@@ -42,6 +45,8 @@ pub(super) struct Checking {
     /// Why no check can be run any more.
     unsettled: Option<String>,
     reviews: usize,
+    /// Whose verdict was put.
+    reviewed: Option<String>,
     /// Why there is no verdict.
     unreviewed: Option<String>,
     /// Held from the intent to the end of the event.
@@ -53,6 +58,18 @@ impl Checking {
     pub(super) fn is_settled(&self) -> bool {
         self.unsettled.is_none()
     }
+
+    /// A stop, which knows of the review that was made for it.
+    pub(super) fn stop(&self, session: Option<String>) -> Event {
+        let reviewed = self.reviewed.as_deref().map(Json::from);
+        let params = params(reviewed.map(|reviewed| (REVIEWED.to_string(), reviewed)));
+        Event { params, ..Event::stop(session) }
+    }
+
+    /// Whether a review was made for this event.
+    pub(super) fn has_reviewed(&self) -> bool {
+        self.reviewed.is_some()
+    }
 }
 
 impl Gate<'_> {
@@ -63,10 +80,10 @@ impl Gate<'_> {
         mut put: impl FnMut(&Checking) -> Result<T, GateError>,
     ) -> Result<T, GateError> {
         let (since, ran, fresh) = (Instant::now(), Vec::new(), BTreeMap::new());
-        let (unsettled, unreviewed) = (None, None);
+        let (unsettled, reviewed, unreviewed) = (None, None, None);
         let (reviews, reviewing) = (0, RefCell::default());
         let mut checking =
-            Checking { since, ran, fresh, unsettled, reviews, unreviewed, reviewing };
+            Checking { since, ran, fresh, unsettled, reviews, reviewed, unreviewed, reviewing };
         loop {
             match put(&checking) {
                 Err(GateError::Needs(name)) if checking.unsettled.is_none() => {
@@ -96,6 +113,8 @@ impl Gate<'_> {
         }
         let left = MOST_TIME.saturating_sub(checking.since.elapsed());
         let review = &Review { timeout: review.timeout.min(left), ..review.clone() };
+        let workflow = self.workflow_of(found)?;
+        let tree = Checks::new(&self.project.root, &workflow).tree_now();
         let reviewed = match reviewer::review(&self.project.root, &found.id.workflow, review) {
             Ok(reviewed) => reviewed,
             Err(why) => {
@@ -111,6 +130,7 @@ impl Gate<'_> {
             ("file", Json::from(review.file.as_str())),
             ("model", review.model.as_deref().map_or(Json::Null, Json::from)),
             ("digest", Json::from(reviewed.digest.as_str())),
+            ("tree", tree.map_or(Json::Null, Json::from)),
             (
                 "micro_dollars",
                 Json::from(i64::try_from(reviewed.micro_dollars).unwrap_or(i64::MAX)),
@@ -127,6 +147,8 @@ impl Gate<'_> {
         let answered = self.act_on(found, &fact, &Told::default(), false)?;
         if let Answer::Deny { reason } = answered.answer {
             checking.unreviewed = Some(format!("its verdict was {verdict}, and {reason}"));
+        } else {
+            checking.reviewed = Some(review.reviewer.clone());
         }
         Ok(())
     }
@@ -196,7 +218,7 @@ impl Gate<'_> {
                 Ok(())
             }
             None => {
-                self.intend(open, "check", &name, event)?;
+                self.intend(open, "check", &name, event, None)?;
                 Err(GateError::Needs(name))
             }
         }
@@ -232,16 +254,18 @@ impl Gate<'_> {
             step.answer = answer;
             return Ok(());
         }
-        self.intend(open, "review", &review.reviewer, event)?;
+        self.intend(open, "review", &review.reviewer, event, Some(step))?;
         Err(GateError::Review(Box::new(review)))
     }
 
+    /// Writes down what is begun, and where the rules have come to before it.
     fn intend(
         &self,
         open: &mut Open,
         what: &str,
         name: &str,
         event: &Event,
+        step: Option<&Step>,
     ) -> Result<(), GateError> {
         let now = Timestamp::now();
         open.ledger.checking =
@@ -249,9 +273,21 @@ impl Gate<'_> {
         let params = params([(what.to_string(), Json::from(name))]);
         let (session, actor) = (event.session.clone(), Actor::Engine);
         let event = Event { name: what.into(), actor, session, params };
-        let (before, after) = (open.before.clone(), open.before.clone());
-        let line = Line { event, before, after, notes: open.notes.clone(), ..blank_line(now) };
+        let new = step.and_then(|step| written(open, step));
+        let after = new.as_ref().map_or_else(|| open.before.clone(), |bytes| digest(bytes));
+        let mut line = Line { event, notes: open.notes.clone(), ..blank_line(now) };
+        (line.before, line.after) = (open.before.clone(), after);
+        if let Some(step) = step {
+            (line.from, line.to) = (step.from.clone(), step.to.clone());
+            line.moves.clone_from(&step.moves);
+        }
         let (mut ledger, said) = self.write_line(&open.found.id, open.ledger.clone(), line)?;
+        if let (Some(bytes), Some(step)) = (new, step) {
+            let key = Key::Document(open.found.place.clone());
+            self.store.put(&key, open.read.version.as_ref(), &bytes)?;
+            ledger.protected = protected(&open.workflow, &step.document);
+            ledger.document.clone_from(&open.found.place);
+        }
         // What was noticed now is not noticed again when the event is put again.
         ledger.untold.extend(open.notes.drain(..).chain(said));
         self.put_ledger(&open.found.id, open.ledger_version.as_ref(), &ledger)

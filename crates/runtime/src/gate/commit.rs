@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome, Until};
-use phasegate_engine::decide::{RunFacts, decide};
+use phasegate_engine::decide::{RunFacts, decide, render};
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
-use phasegate_engine::workflow::Workflow;
+use phasegate_engine::workflow::{TextId, Workflow};
 
 use super::checking::Checking;
 use super::pin::protected;
@@ -37,11 +37,21 @@ pub(super) struct Open<'a> {
     pub(super) workflow: Rc<Workflow>,
     pub(super) ledger: Ledger,
     pub(super) ledger_version: Option<Version>,
-    pub(super) stored: Stored,
-    /// The digest of the stored document.
+    pub(super) read: Read,
+    /// The digest of the document's text.
     pub(super) before: String,
     pub(super) document: Json,
     pub(super) notes: Vec<String>,
+}
+
+/// A state document as it was read, or as it is presumed to be.
+pub(super) struct Read {
+    pub(super) text: Vec<u8>,
+    /// None where there is no document.
+    pub(super) version: Option<Version>,
+    pub(super) document: Json,
+    /// Why it is presumed although there is one.
+    pub(super) problem: Option<String>,
 }
 
 impl Gate<'_> {
@@ -71,29 +81,74 @@ impl Gate<'_> {
             } else {
                 self.ledger(&found.id)?
             };
-        let stored = self.store.get(&Key::Document(found.place.clone()))?;
-        let Some(stored) = stored else {
+        let workflow = self.pinned(&found.id, &mut ledger, &mut notes)?;
+        let mut read = match self.read(found, &workflow) {
+            Ok(read) => read,
             // A process that died after it removed the document leaves the ledger behind.
-            let last = self.store.last_line(&found.id)?.0.as_deref().and_then(journal::position);
-            if last.is_some_and(|(seq, _)| seq > ledger.seq) && ledger.seq > 0 {
+            Err(GateError::Gone(..)) if self.died_removing(&found.id, &ledger)? => {
                 ledger.removed = true;
                 self.put_ledger(&found.id, ledger_version.as_ref(), &ledger)?;
                 return Err(GateError::Over);
             }
-            return Err(GateError::Gone(found.id.clone(), found.place.clone()));
+            Err(error) => return Err(error),
         };
-        let workflow = self.pinned(&found.id, &mut ledger, &mut notes)?;
-        let document = parse(&found.place, &stored.bytes)?;
-        if workflow.unreadable.is_some() {
-            let fits = workflow.records.declare(&workflow.state, &mut document.clone(), "state");
-            fits.map_err(|found| {
-                let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-                GateError::Unreadable(found.join("; "))
-            })?;
+        let before = digest(&read.text);
+        let document = std::mem::take(&mut read.document);
+        let is_known = read.version.is_some() && read.problem.is_none();
+        if is_known {
+            let ours = (&found.id, &*workflow);
+            self.compare(ours, &mut ledger, &document, &before, &mut notes)?;
+        } else if read.version.is_none() && ledger.written {
+            notes.push(format!("run {}: its state document {} is gone.", found.id, found.place));
         }
-        let before = digest(&stored.bytes);
-        self.compare(&found.id, &mut ledger, &document, &before, &mut notes)?;
-        Ok(Open { found, workflow, ledger, ledger_version, stored, before, document, notes })
+        ledger.written = read.version.is_some();
+        Ok(Open { found, workflow, ledger, ledger_version, read, before, document, notes })
+    }
+
+    fn died_removing(&self, id: &RunId, ledger: &Ledger) -> Result<bool, GateError> {
+        let last = self.store.last_line(id)?.0.as_deref().and_then(journal::position);
+        Ok(ledger.seq > 0 && last.is_some_and(|(seq, _)| seq > ledger.seq))
+    }
+
+    /// Reads the document of a run. Where the workflow says what a document is presumed to be that
+    /// is missing or cannot be read, it is taken for that.
+    pub(super) fn read(&self, found: &Found, workflow: &Workflow) -> Result<Read, GateError> {
+        let stored = self.store.get(&Key::Document(found.place.clone()))?;
+        let gone = || GateError::Gone(found.id.clone(), found.place.clone());
+        let Some(Stored { bytes: text, version }) = stored else {
+            let text = workflow.presumed.filter(|_| self.store.changed_at(&found.place).is_some());
+            return self.presume(found, workflow, text.ok_or_else(gone)?);
+        };
+        let version = Some(version);
+        let parsed = parse(&found.place, &text).and_then(|document| {
+            // Where nobody waits for the answer, the rules say that it does not fit.
+            if workflow.unreadable.is_some() || workflow.presumed.is_some() {
+                let mut copy = document.clone();
+                let fits = workflow.records.declare(&workflow.state, &mut copy, "state");
+                fits.map_err(|mismatches| {
+                    let found: Vec<String> = mismatches.iter().map(ToString::to_string).collect();
+                    GateError::Unreadable(found.join("; "))
+                })?;
+            }
+            Ok(document)
+        });
+        match (parsed, workflow.presumed) {
+            (Ok(document), _) => Ok(Read { text, version, document, problem: None }),
+            (Err(GateError::Unreadable(why)), Some(presumed)) => {
+                let problem = Some(format!("{} cannot be used: {why}", found.place));
+                Ok(Read { version, problem, ..self.presume(found, workflow, presumed)? })
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    fn presume(&self, found: &Found, workflow: &Workflow, text: TextId) -> Result<Read, GateError> {
+        let run = run_facts(found, None);
+        let world = Arc::new(World::new(&self.project.root, Told::default()));
+        let rendered = render(workflow, text, None, &Event::stop(None), &run, world);
+        let text = rendered.map_err(|fault| GateError::Other(fault.message))?.into_bytes();
+        let document = parse(&found.place, &text)?;
+        Ok(Read { text, version: None, document, problem: None })
     }
 
     pub(super) fn ledger(
@@ -159,7 +214,7 @@ impl Gate<'_> {
         told: &Told,
         checking: &Checking,
     ) -> Step {
-        let run = RunFacts { name: open.found.id.name.clone(), document: open.found.place.clone() };
+        let run = run_facts(open.found, open.read.problem.clone());
         let mut world = World::new(&self.project.root, told.clone());
         // Who is not trusted has no checks: not even a look at the tree runs for him.
         if !open.workflow.checks.is_empty() && self.is_trusted(&open.workflow) {
@@ -178,8 +233,13 @@ impl Gate<'_> {
         mut new: Option<Vec<u8>>,
         checking: &Checking,
     ) -> Result<Answered, GateError> {
-        let Open { found, workflow, mut ledger, ledger_version, stored, before, .. } = open;
+        let Open { found, workflow, mut ledger, ledger_version, read, before, .. } = open;
         let mut notes = open.notes;
+        if let (Some(problem), true) = (&read.problem, new.is_some()) {
+            // What cannot be read is not overwritten.
+            step.undo(refusal(event, format!("{problem}. Mend it, or remove it.")));
+            new = None;
+        }
         let now = Timestamp::now();
         if checking.is_settled() {
             ledger.checking = None;
@@ -192,7 +252,7 @@ impl Gate<'_> {
         }
         let key = Key::Document(found.place.clone());
         // The last moment at which the step can be thrown away without a trace.
-        if self.store.version(&key)?.as_ref() != Some(&stored.version) {
+        if self.store.version(&key)? != read.version {
             return Err(StoreError::Conflict(found.place.clone()).into());
         }
         fault_point::reach("before-journal");
@@ -242,10 +302,13 @@ impl Gate<'_> {
         }
         fault_point::reach("after-journal");
         if removed {
-            self.store.remove(&key, &stored.version)?;
+            if let Some(version) = &read.version {
+                self.store.remove(&key, version)?;
+            }
             ledger.removed = true;
         } else if let Some(bytes) = new {
-            let put = self.store.put(&key, Some(&stored.version), &bytes);
+            let put = self.store.put(&key, read.version.as_ref(), &bytes);
+            ledger.written = true;
             let ran = step.effects.iter().any(|effect| matches!(effect, Effect::Run(..)));
             put.map_err(|error| match error {
                 // Its commands must not run twice.
@@ -352,6 +415,20 @@ impl Gate<'_> {
     }
 }
 
+/// What an expression sees as `run`.
+pub(super) fn run_facts(found: &Found, problem: Option<String>) -> RunFacts {
+    RunFacts { name: found.id.name.clone(), document: found.place.clone(), problem }
+}
+
+/// The answer where nothing is done: a stop is let go, an action is refused.
+fn refusal(event: &Event, why: String) -> Answer {
+    if event.is_question() {
+        Answer::allow_saying(Outcome::Fault, why)
+    } else {
+        Answer::Deny { reason: why }
+    }
+}
+
 /// The block that the agent works on after a stop: a new one, or the one that it still works on
 /// while it waits for its own background work.
 fn insisting(
@@ -401,7 +478,7 @@ pub(super) fn parse(place: &str, bytes: &[u8]) -> Result<Json, GateError> {
 
 /// The text of the document after a step, if the step has changed it.
 pub(super) fn written(open: &Open, step: &Step) -> Option<Vec<u8>> {
-    step.changed.then(|| restyle(&step.document, &open.stored.bytes))
+    step.changed.then(|| restyle(&step.document, &open.read.text))
 }
 
 /// The document's text in the style of the text it replaces.

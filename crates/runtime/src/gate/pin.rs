@@ -12,6 +12,7 @@ use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
 use phasegate_engine::resolve::{Expressions, Overrides, identity, resolve};
 use phasegate_engine::step::Event;
+use phasegate_engine::types::Type;
 use phasegate_engine::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
@@ -195,7 +196,7 @@ impl Gate<'_> {
     /// Notices protected fields that somebody else has changed.
     pub(super) fn compare(
         &self,
-        id: &RunId,
+        (id, workflow): (&RunId, &Workflow),
         ledger: &mut Ledger,
         document: &Json,
         mark: &str,
@@ -204,7 +205,7 @@ impl Gate<'_> {
         let mut changes = Vec::new();
         for (field, known) in &ledger.protected {
             let now = value(document, field);
-            if now != *known {
+            if now != *known && !is_reset(workflow, document, field) {
                 let (field, from) = (field.clone(), known.clone());
                 changes.push(Tampered { at: Timestamp::now(), field, from, to: now });
             }
@@ -245,6 +246,14 @@ pub(super) fn protected(workflow: &Workflow, document: &Json) -> BTreeMap<String
     let phase = outer.derive.is_none().then_some(&outer.field);
     let paths = workflow.protected.iter().chain(phase);
     paths.map(|path| (path.clone(), value(document, path))).collect()
+}
+
+/// Whether a field has its default: to set it back is to begin anew, and gains nothing.
+fn is_reset(workflow: &Workflow, document: &Json, path: &str) -> bool {
+    let Type::Record(state) = workflow.state else { return false };
+    let record = workflow.records.get(state);
+    let default = record.field(path).and_then(|field| field.default.as_ref());
+    default.is_some_and(|default| document.get(path).is_none_or(|now| now == default))
 }
 
 fn value(document: &Json, path: &str) -> String {

@@ -1,10 +1,11 @@
 //! Which runs there are, and how they stand.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use phasegate_engine::answer::Outcome;
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::json::Json;
 
-use super::commit::parse;
 use super::{Gate, GateError};
 use crate::catalog::Entry;
 use crate::ledger::Ledger;
@@ -20,6 +21,8 @@ pub struct Found {
     pub ledger: Ledger,
     /// Which ledger that is.
     pub(super) version: Option<Version>,
+    /// Only its folder tells of it: nothing has happened in the run yet.
+    pub(super) unheard: bool,
 }
 
 impl Found {
@@ -60,7 +63,8 @@ impl Gate<'_> {
     pub fn runs(&self) -> (Vec<Found>, Vec<String>) {
         let mut found: Vec<Found> = Vec::new();
         let mut faults = Vec::new();
-        let known = self.store.runs();
+        let known: BTreeSet<RunId> = self.store.runs().into_iter().collect();
+        let mut places_of: HashMap<String, RunId> = HashMap::new();
         for entry in &self.project.workflows {
             if !self.project.config.enabled(&entry.name) {
                 continue;
@@ -72,7 +76,12 @@ impl Gate<'_> {
                 faults.push(format!("workflow {}: {error}", entry.name));
             }
             let Some(pattern) = entry.document(&self.project.config) else { continue };
-            let places = self.store.documents(&pattern).unwrap_or_else(|error| {
+            let places = if entry.presumes() {
+                self.store.places(&pattern)
+            } else {
+                self.store.documents(&pattern)
+            };
+            let places = places.unwrap_or_else(|error| {
                 faults.push(format!("workflow {}: {error}", entry.name));
                 Vec::new()
             });
@@ -85,23 +94,26 @@ impl Gate<'_> {
             });
             let other = other.map(|place| (RunId::of_fallback(&entry.name), place.to_string()));
             for (id, place) in ids.chain(other) {
-                let (ledger, version) = self.peek(&id);
-                if let Some(other) = found.iter().find(|other| other.place == place) {
-                    faults.push(format!("{place} is a document of both {} and {id}", other.id));
+                let unheard = entry.presumes() && !known.contains(&id);
+                let (ledger, version) = if unheard { Default::default() } else { self.peek(&id) };
+                if let Some(other) = places_of.get(&place) {
+                    faults.push(format!("{place} is a document of both {other} and {id}"));
                 }
-                found.push(Found { id, place, ledger, version });
+                places_of.insert(place.clone(), id.clone());
+                found.push(Found { id, place, ledger, version, unheard });
             }
         }
         let disabled = known.iter().filter(|id| !self.project.config.enabled(&id.workflow));
         faults.extend(self.abandoned(disabled));
         // A run whose document or whose definition was removed is still a run: it must not end
         // without a word.
-        for id in &known {
+        let listed: HashSet<RunId> = found.iter().map(|run| run.id.clone()).collect();
+        for id in known.iter().filter(|id| !listed.contains(id)) {
             let config = &self.project.config;
             let entry = self.project.workflow(&id.workflow);
             let passed_over =
                 !config.enabled(&id.workflow) || entry.is_some_and(Entry::is_disabled);
-            if passed_over || found.iter().any(|run| run.id == *id) {
+            if passed_over {
                 continue;
             }
             let (ledger, version) = self.peek(id);
@@ -111,7 +123,7 @@ impl Gate<'_> {
                 Some(pattern) => id.place(&pattern),
                 None => continue,
             };
-            found.push(Found { id: id.clone(), place, ledger, version });
+            found.push(Found { id: id.clone(), place, ledger, version, unheard: false });
         }
         let started = |run: &Found| (run.ledger.started_at.is_none(), run.ledger.started_at);
         found.sort_by(|a, b| started(a).cmp(&started(b)).then_with(|| a.id.cmp(&b.id)));
@@ -123,7 +135,8 @@ impl Gate<'_> {
         let open = ids.filter(|id| {
             let (ledger, version) = self.peek(id);
             let (id, place) = ((*id).clone(), ledger.document.clone());
-            !place.is_empty() && Found { id, place, ledger, version }.is_open(self.store)
+            let found = Found { id, place, ledger, version, unheard: false };
+            !found.place.is_empty() && found.is_open(self.store)
         });
         let say = |id: &RunId| {
             format!(
@@ -184,8 +197,8 @@ impl Gate<'_> {
             Ok(workflow) => workflow,
             Err(error) => return broken(error.to_string()),
         };
-        let document = match self.document(found) {
-            Ok(document) => document,
+        let document = match self.read(found, &workflow) {
+            Ok(read) => read.document,
             Err(_) if found.ledger.cancelled.is_some() || found.ledger.removed => {
                 let ended = match (found.ledger.removed, found.ledger.outcome()) {
                     (true, Some(Outcome::Done)) => "done",
@@ -229,18 +242,37 @@ impl Gate<'_> {
         Report { phase, about, condition, problem }
     }
 
+    /// Those in which something has happened; where there are none, the one whose folder was changed
+    /// last.
+    pub fn likely(&self, runs: Vec<Found>) -> Vec<Found> {
+        if runs.iter().all(|run| run.unheard) {
+            return runs
+                .into_iter()
+                .max_by_key(|run| self.store.changed_at(&run.place))
+                .into_iter()
+                .collect();
+        }
+        runs.into_iter().filter(|run| !run.unheard).collect()
+    }
+
+    /// Whether the document of a run says that it has ended, as far as it can be read.
+    pub(super) fn is_ended(&self, found: &Found) -> bool {
+        let Ok(workflow) = self.workflow_of(found) else { return false };
+        let Ok(read) = self.read(found, &workflow) else { return false };
+        let outer = workflow.outer();
+        let phase = outer.phase(&phase_name(&workflow, &read.document));
+        phase.is_some_and(|phase| outer.get(phase).ends.is_some())
+    }
+
     /// Whether a run can still answer.
     pub fn is_working(&self, found: &Found) -> bool {
         !matches!(self.report(found).condition, "cancelled" | "done" | "ended")
     }
 
-    /// A run's state document.
+    /// A run's state document, as it is or as it is presumed to be.
     pub fn document(&self, found: &Found) -> Result<Json, GateError> {
-        let stored = self.store.get(&Key::Document(found.place.clone()))?;
-        let stored = stored.ok_or_else(|| {
-            GateError::Other(format!("its state document {} is gone", found.place))
-        })?;
-        parse(&found.place, &stored.bytes)
+        let workflow = self.workflow_of(found)?;
+        Ok(self.read(found, &workflow)?.document)
     }
 
     /// A run's journal, as text.

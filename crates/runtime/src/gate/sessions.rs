@@ -1,5 +1,6 @@
 //! Whose run it is: a session owns a run by a lease, which it renews by being heard of.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
@@ -67,8 +68,22 @@ impl Gate<'_> {
             })
             .filter(|(_, standing)| *standing != Standing::Foreign)
             .collect();
-        runs.sort_by_key(|(_, standing)| *standing != Standing::Own);
-        runs
+        let owns = runs.iter().any(|(_, standing)| *standing == Standing::Own);
+        if owns {
+            runs.retain(|(run, _)| !run.unheard);
+        }
+        // Those of which only folders tell come last, and of them the one that was changed last
+        // comes first.
+        let mut runs: Vec<_> = runs
+            .into_iter()
+            .map(|(run, standing)| {
+                let changed = run.unheard.then(|| self.store.changed_at(&run.place));
+                (run, standing, changed.map(Reverse))
+            })
+            .filter(|(.., changed)| *changed != Some(Reverse(None)))
+            .collect();
+        runs.sort_by_key(|(_, standing, changed)| (*standing != Standing::Own, *changed));
+        runs.into_iter().map(|(run, standing, _)| (run, standing)).collect()
     }
 
     /// Runs of a session that an agent has cancelled, of which the user is told once.

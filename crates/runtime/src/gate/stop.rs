@@ -59,12 +59,20 @@ impl Gate<'_> {
         let runs = self.in_order(runs, stop.session.as_deref());
         let insisting = |(run, _): &(Found, Standing)| run.ledger.is_insisting(&stop.session);
         let ours = runs.iter().any(insisting);
+        let mut unheard: Vec<String> = Vec::new();
         for (run, standing) in &runs {
             let is_free = *standing == Standing::Free;
             let answered = verdict.answers.iter().any(|answered| !answered.over);
             let taken = is_free && stop.session.is_some() && answered;
             if taken || verdict.block().is_some() {
                 break;
+            }
+            // Of the runs of which only folders tell, the one that was changed last is meant.
+            if run.unheard && (unheard.contains(&run.id.workflow) || self.is_ended(run)) {
+                continue;
+            }
+            if run.unheard {
+                unheard.push(run.id.workflow.clone());
             }
             match self.with_checks(run, |checking| self.answer_stop(run, stop, ours, checking)) {
                 Ok(answered) => verdict.answers.extend(answered),
@@ -89,7 +97,7 @@ impl Gate<'_> {
         ours: bool,
         checking: &Checking,
     ) -> Result<Option<Answered>, GateError> {
-        let event = Event::stop(stop.session.clone());
+        let event = checking.stop(stop.session.clone());
         self.with_retries(found, |mut open| {
             if open.ledger.cancelled.is_some() {
                 return Ok(None);
@@ -101,8 +109,10 @@ impl Gate<'_> {
             open.ledger.fired = Some(now);
             let outer = open.workflow.outer();
             let phase = phase_name(&open.workflow, &open.document);
-            if outer.phase(&phase).is_some_and(|phase| outer.get(phase).ends.is_some()) {
-                open.ledger.finished = Some(open.stored.version.0.clone());
+            let ended = outer.phase(&phase).is_some_and(|phase| outer.get(phase).ends.is_some());
+            // Where the review that was just made has ended the run, its rules may speak of that.
+            if ended && !checking.has_reviewed() {
+                open.ledger.finished = open.read.version.as_ref().map(|it| it.0.clone());
                 if !open.ledger.is_ended_by_hand(&outer.field, &phase) || open.notes.is_empty() {
                     open.ledger.untold.append(&mut open.notes);
                     self.put_ledger(&found.id, open.ledger_version.as_ref(), &open.ledger)?;
@@ -158,7 +168,7 @@ impl Gate<'_> {
     ) {
         let Answer::Block { reason } = &step.answer else { return };
         let workflow = &open.workflow;
-        let text = new.unwrap_or(&open.stored.bytes);
+        let text = new.unwrap_or(&open.read.text);
         let updated = workflow.updated.as_ref().and_then(|field| step.document.get(field));
         let left = step.moves.iter().any(|step| step.from != step.to);
         let state = left.then(|| state_without(text, updated.and_then(Json::as_str)));
