@@ -21,7 +21,7 @@ struct Budget {
     made: fn(&Path) -> std::io::Result<()>,
 }
 
-const BUDGETS: [Budget; 5] = [
+const BUDGETS: [Budget; 7] = [
     Budget {
         name: "no run",
         most: 1_500_000,
@@ -67,7 +67,36 @@ const BUDGETS: [Budget; 5] = [
             Ok(())
         },
     },
+    Budget {
+        name: "plan: nothing due, validate and commit",
+        most: PLAN,
+        known: true,
+        made: |folder| plans(folder, 1),
+    },
+    Budget {
+        name: "plan, 1,000 of them: at most three times as much",
+        most: 3 * PLAN,
+        known: true,
+        made: |folder| plans(folder, 1000),
+    },
 ];
+
+/// What a stop on a plan may take that is the only one.
+const PLAN: u64 = 8_000_000;
+
+/// Plans, half of them complete, of which the last is worked on.
+fn plans(folder: &Path, count: usize) -> std::io::Result<()> {
+    let root = project(folder, None)?;
+    for number in 0..count {
+        let plan = root.join(format!(".taskie/plans/plan-{number}"));
+        std::fs::create_dir_all(&plan)?;
+        std::fs::write(plan.join("plan.md"), "# A plan\n")?;
+        let phase = if number % 2 == 0 && number + 1 < count { "complete" } else { "next-task" };
+        let state = json!({ "phase": phase, "next_phase": null, "max_reviews": 8, "tdd": false });
+        std::fs::write(plan.join("state.json"), state.to_string())?;
+    }
+    Ok(())
+}
 
 fn main() -> ExitCode {
     let valgrind = Command::new("valgrind").arg("--version").output();

@@ -5,6 +5,7 @@
 //! whoever reads sees the old or the new whole.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -33,6 +34,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A state document larger than this is refused.
 const MOST_BYTES: u64 = 256 << 20;
 
+/// A workflow's list of runs that have ended.
+const ENDED: &str = "ended";
+
+/// Of how many folders every file is looked at, to find the one that was changed last.
+const MOST_EXACT: usize = 16;
+
 /// How much of a journal's end is searched for its last line at first.
 const TAIL: u64 = 64 << 10;
 
@@ -45,6 +52,8 @@ pub struct FileStore {
     root: PathBuf,
     /// Folders of runs that are known to be in the project.
     folders: RefCell<HashMap<RunId, PathBuf>>,
+    /// Of each workflow, the runs that have ended, and in which version.
+    ended: RefCell<HashMap<String, HashMap<String, String>>>,
 }
 
 struct FileLease(
@@ -56,7 +65,8 @@ impl Lease for FileLease {}
 impl FileStore {
     /// The store of the project at `root`.
     pub fn new(root: &Path) -> FileStore {
-        FileStore { root: root.to_path_buf(), folders: RefCell::default() }
+        let (folders, ended) = (RefCell::default(), RefCell::default());
+        FileStore { root: root.to_path_buf(), folders, ended }
     }
 
     /// A file of a run: its ledger, its journal, its lock. A link that leads out of the project is
@@ -231,6 +241,9 @@ impl Store for FileStore {
         let Some((folder, rest)) = pattern.split_once("/*/") else {
             return self.documents(pattern);
         };
+        if !self.root.join(folder).exists() {
+            return Ok(Vec::new());
+        }
         let full = world::inside(&self.root, folder).map_err(refused)?;
         let entries = fs::read_dir(full).into_iter().flatten().flatten();
         let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -248,6 +261,50 @@ impl Store for FileStore {
         let files = shown.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file);
         let times = files.filter_map(|meta| meta.modified().ok());
         Timestamp::try_from(times.max()?).ok()
+    }
+
+    fn latest_first(&self, places: &[&str]) -> Vec<usize> {
+        // The document tells of most changes; where there is none, its folder does.
+        let coarse = |place: &str| {
+            let path = self.root.join(place);
+            let meta = path
+                .symlink_metadata()
+                .or_else(|error| path.parent().ok_or(error).and_then(Path::symlink_metadata));
+            meta.and_then(|meta| meta.modified()).ok()
+        };
+        let mut order: Vec<usize> = (0..places.len()).collect();
+        order.sort_by_cached_key(|index| Reverse(coarse(places[*index])));
+        let few = order.len().min(MOST_EXACT);
+        order[..few].sort_by_cached_key(|index| Reverse(self.changed_at(places[*index])));
+        order
+    }
+
+    fn note_ended(&self, run: &RunId, version: &Version) {
+        let all = RunId { workflow: run.workflow.clone(), name: String::new() };
+        let Ok(path) = self.file(&all, ENDED) else { return };
+        if let Some(folder) = path.parent() {
+            let _ = fs::create_dir_all(folder);
+            let _ = ignored_by_git(&self.root.join(RUNS));
+        }
+        let line = format!("{} {}\n", version.0, filename(&run.name));
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    }
+
+    fn has_ended(&self, run: &RunId, place: &str) -> bool {
+        let mut ended = self.ended.borrow_mut();
+        let known = ended.entry(run.workflow.clone()).or_insert_with(|| {
+            let all = RunId { workflow: run.workflow.clone(), name: String::new() };
+            let text = self.file(&all, ENDED).ok().and_then(|path| fs::read_to_string(path).ok());
+            let lines = text.unwrap_or_default();
+            let pairs = lines.lines().filter_map(|line| line.split_once(' '));
+            pairs.map(|(version, name)| (name.to_string(), version.to_string())).collect()
+        });
+        let noted = known.get(&filename(&run.name));
+        noted.is_some_and(|noted| {
+            let meta = fs::symlink_metadata(self.root.join(place));
+            meta.is_ok_and(|meta| version(&meta).0 == *noted)
+        })
     }
 
     fn get(&self, key: &Key) -> Result<Option<Stored>, StoreError> {

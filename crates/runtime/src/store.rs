@@ -70,6 +70,17 @@ pub trait Store {
     /// nothing.
     fn changed_at(&self, place: &str) -> Option<Timestamp>;
 
+    /// The order of some places of documents, the one first where something was changed last. Of very
+    /// many, those that are far behind may be in a coarser order.
+    fn latest_first(&self, places: &[&str]) -> Vec<usize>;
+
+    /// Notes that a run has ended in this version of its document. What is lost of it costs only
+    /// time.
+    fn note_ended(&self, run: &RunId, version: &Version);
+
+    /// Whether that was noted of a run, and its document is still the same.
+    fn has_ended(&self, run: &RunId, place: &str) -> bool;
+
     /// A value, or none.
     fn get(&self, key: &Key) -> Result<Option<Stored>, StoreError>;
 

@@ -77,7 +77,7 @@ impl Gate<'_> {
         let version = self.store.version(&Key::Ledger(found.id.clone()))?;
         let (mut ledger, ledger_version, mut notes) =
             if version.is_some() && version == found.version {
-                (found.ledger.clone(), version, Vec::new())
+                ((*found.ledger).clone(), version, Vec::new())
             } else {
                 self.ledger(&found.id)?
             };
@@ -323,6 +323,9 @@ impl Gate<'_> {
         }
         fault_point::reach("after-document");
         self.put_ledger(&found.id, ledger_version.as_ref(), &ledger)?;
+        if let (Some(version), true) = (&ledger.finished, ledger.untold.is_empty()) {
+            self.store.note_ended(&found.id, &Version(version.clone()));
+        }
         fault_point::reach("after-ledger");
         let block_exit = workflow.block_exit;
         let answer = way_out(step.answer, &found.id, workflow.way_out);

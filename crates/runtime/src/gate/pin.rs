@@ -87,7 +87,7 @@ impl Gate<'_> {
 
     /// The definition of a run, for whoever only looks.
     pub fn workflow_of(&self, found: &Found) -> Result<Rc<Workflow>, GateError> {
-        self.pinned(&found.id, &mut found.ledger.clone(), &mut Vec::new())
+        self.pinned(&found.id, &mut (*found.ledger).clone(), &mut Vec::new())
     }
 
     fn copied(&self, id: &RunId, ledger: &Ledger) -> Result<Rc<Workflow>, GateError> {

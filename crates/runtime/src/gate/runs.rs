@@ -1,6 +1,7 @@
 //! Which runs there are, and how they stand.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 
 use phasegate_engine::answer::Outcome;
 use phasegate_engine::decide::phase_name;
@@ -12,15 +13,20 @@ use crate::ledger::Ledger;
 use crate::run::RunId;
 use crate::store::{Key, Store, Version};
 
+/// Up to so many runs, to look at each is as fast as to look up which have ended.
+const FEW: usize = 16;
+
 /// A run that was found.
 #[derive(Clone, Debug)]
 pub struct Found {
     pub id: RunId,
     /// The place of its state document.
     pub place: String,
-    pub ledger: Ledger,
+    pub ledger: Rc<Ledger>,
     /// Which ledger that is.
     pub(super) version: Option<Version>,
+    /// A folder makes it a run.
+    pub(super) presumed: bool,
     /// Only its folder tells of it: nothing has happened in the run yet.
     pub(super) unheard: bool,
 }
@@ -61,10 +67,19 @@ pub struct Report {
 impl Gate<'_> {
     /// All runs of the project, the oldest first, and what could not be looked at.
     pub fn runs(&self) -> (Vec<Found>, Vec<String>) {
+        self.find(false)
+    }
+
+    /// The runs without those that are known to have ended, as far as that saves time.
+    pub(super) fn open_runs(&self) -> (Vec<Found>, Vec<String>) {
+        self.find(true)
+    }
+
+    fn find(&self, only_open: bool) -> (Vec<Found>, Vec<String>) {
         let mut found: Vec<Found> = Vec::new();
         let mut faults = Vec::new();
-        let known: BTreeSet<RunId> = self.store.runs().into_iter().collect();
-        let mut places_of: HashMap<String, RunId> = HashMap::new();
+        let mut known: BTreeSet<RunId> = self.store.runs().into_iter().collect();
+        let none = Rc::new(Ledger::default());
         for entry in &self.project.workflows {
             if !self.project.config.enabled(&entry.name) {
                 continue;
@@ -85,29 +100,39 @@ impl Gate<'_> {
                 faults.push(format!("workflow {}: {error}", entry.name));
                 Vec::new()
             });
-            let ids = places.into_iter().filter_map(|place| {
-                Some((RunId::of_document(&entry.name, &pattern, &place)?, place))
-            });
             let other = entry.fallback().filter(|place| {
                 let version = self.store.version(&Key::Document((*place).to_string()));
                 matches!(version, Ok(Some(_)))
             });
             let other = other.map(|place| (RunId::of_fallback(&entry.name), place.to_string()));
+            let many = only_open && places.len() > FEW;
+            let ids = places.into_iter().filter_map(|place| {
+                Some((RunId::of_document(&entry.name, &pattern, &place)?, place))
+            });
             for (id, place) in ids.chain(other) {
-                let unheard = entry.presumes() && !known.contains(&id);
-                let (ledger, version) = if unheard { Default::default() } else { self.peek(&id) };
-                if let Some(other) = places_of.get(&place) {
-                    faults.push(format!("{place} is a document of both {other} and {id}"));
+                if many && self.store.has_ended(&id, &place) {
+                    known.remove(&id);
+                    continue;
                 }
-                places_of.insert(place.clone(), id.clone());
-                found.push(Found { id, place, ledger, version, unheard });
+                let unheard = entry.presumes() && !known.contains(&id);
+                let (ledger, version) = if unheard { (none.clone(), None) } else { self.peek(&id) };
+                let presumed = entry.presumes();
+                found.push(Found { id, place, ledger, version, presumed, unheard });
             }
         }
         let disabled = known.iter().filter(|id| !self.project.config.enabled(&id.workflow));
         faults.extend(self.abandoned(disabled));
         // A run whose document or whose definition was removed is still a run: it must not end
         // without a word.
-        let listed: HashSet<RunId> = found.iter().map(|run| run.id.clone()).collect();
+        let mut places: HashMap<&str, &RunId> = HashMap::with_capacity(found.len());
+        for run in &found {
+            if let Some(other) = places.insert(&run.place, &run.id) {
+                let (place, id) = (&run.place, &run.id);
+                faults.push(format!("{place} is a document of both {other} and {id}"));
+            }
+        }
+        let heard = found.iter().filter(|run| !run.unheard);
+        let listed: HashSet<RunId> = heard.map(|run| run.id.clone()).collect();
         for id in known.iter().filter(|id| !listed.contains(id)) {
             let config = &self.project.config;
             let entry = self.project.workflow(&id.workflow);
@@ -123,7 +148,8 @@ impl Gate<'_> {
                 Some(pattern) => id.place(&pattern),
                 None => continue,
             };
-            found.push(Found { id: id.clone(), place, ledger, version, unheard: false });
+            let (presumed, unheard) = (false, false);
+            found.push(Found { id: id.clone(), place, ledger, version, presumed, unheard });
         }
         let started = |run: &Found| (run.ledger.started_at.is_none(), run.ledger.started_at);
         found.sort_by(|a, b| started(a).cmp(&started(b)).then_with(|| a.id.cmp(&b.id)));
@@ -135,7 +161,8 @@ impl Gate<'_> {
         let open = ids.filter(|id| {
             let (ledger, version) = self.peek(id);
             let (id, place) = ((*id).clone(), ledger.document.clone());
-            let found = Found { id, place, ledger, version, unheard: false };
+            let (presumed, unheard) = (false, false);
+            let found = Found { id, place, ledger, version, presumed, unheard };
             !found.place.is_empty() && found.is_open(self.store)
         });
         let say = |id: &RunId| {
@@ -148,12 +175,14 @@ impl Gate<'_> {
     }
 
     /// The ledger as it is, without a lock; for one that is lost, what the journal knows.
-    fn peek(&self, id: &RunId) -> (Ledger, Option<Version>) {
+    fn peek(&self, id: &RunId) -> (Rc<Ledger>, Option<Version>) {
         let stored = self.store.get(&Key::Ledger(id.clone())).ok().flatten();
         let read = stored.and_then(|stored| {
             Some((serde_json::from_slice(&stored.bytes).ok()?, Some(stored.version)))
         });
-        read.unwrap_or_else(|| (self.rebuilt(id, Ledger::default()).unwrap_or_default(), None))
+        let (ledger, version) =
+            read.unwrap_or_else(|| (self.rebuilt(id, Ledger::default()).unwrap_or_default(), None));
+        (Rc::new(ledger), version)
     }
 
     /// The run of that name: `triage/web`, or `web` where that is unambiguous.
@@ -261,7 +290,11 @@ impl Gate<'_> {
         let Ok(read) = self.read(found, &workflow) else { return false };
         let outer = workflow.outer();
         let phase = outer.phase(&phase_name(&workflow, &read.document));
-        phase.is_some_and(|phase| outer.get(phase).ends.is_some())
+        let ended = phase.is_some_and(|phase| outer.get(phase).ends.is_some());
+        if let (true, Some(version)) = (ended, &read.version) {
+            self.store.note_ended(&found.id, version);
+        }
+        ended
     }
 
     /// Whether a run can still answer.

@@ -1,6 +1,5 @@
 //! Whose run it is: a session owns a run by a lease, which it renews by being heard of.
 
-use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
@@ -50,7 +49,7 @@ impl Gate<'_> {
     /// The open runs that may answer a session, in the order in which they do: its own first, then
     /// those that are free, the oldest first.
     pub fn runs_of(&self, session: Option<&str>) -> (Vec<(Found, Standing)>, Vec<String>) {
-        let (runs, faults) = self.runs();
+        let (runs, faults) = self.open_runs();
         (self.in_order(runs, session), faults)
     }
 
@@ -72,18 +71,21 @@ impl Gate<'_> {
         if owns {
             runs.retain(|(run, _)| !run.unheard);
         }
-        // Those of which only folders tell come last, and of them the one that was changed last
-        // comes first.
-        let mut runs: Vec<_> = runs
-            .into_iter()
-            .map(|(run, standing)| {
-                let changed = run.unheard.then(|| self.store.changed_at(&run.place));
-                (run, standing, changed.map(Reverse))
-            })
-            .filter(|(.., changed)| *changed != Some(Reverse(None)))
-            .collect();
-        runs.sort_by_key(|(_, standing, changed)| (*standing != Standing::Own, *changed));
-        runs.into_iter().map(|(run, standing, _)| (run, standing)).collect()
+        runs.sort_by_key(|(_, standing)| *standing != Standing::Own);
+        self.latest_first(runs)
+    }
+
+    /// Where folders are runs, the one that was changed last is meant: it comes first among those
+    /// that are nobody's, behind all others.
+    fn latest_first(&self, runs: Vec<(Found, Standing)>) -> Vec<(Found, Standing)> {
+        let is_guessed =
+            |(run, standing): &(Found, Standing)| run.presumed && *standing != Standing::Own;
+        let (guessed, mut runs): (Vec<_>, Vec<_>) = runs.into_iter().partition(is_guessed);
+        let places: Vec<&str> = guessed.iter().map(|(run, _)| &*run.place).collect();
+        let order = self.store.latest_first(&places);
+        let mut guessed: Vec<Option<_>> = guessed.into_iter().map(Some).collect();
+        runs.extend(order.into_iter().filter_map(|index| guessed[index].take()));
+        runs
     }
 
     /// Runs of a session that an agent has cancelled, of which the user is told once.

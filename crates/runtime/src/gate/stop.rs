@@ -53,13 +53,13 @@ impl Gate<'_> {
     /// A session is answered by the runs it owns. One that owns none takes the oldest run that is
     /// free. A stop without a session is answered by every open run, until one blocks.
     pub fn stop(&self, stop: &Stop) -> Verdict {
-        let (runs, faults) = self.runs();
+        let (runs, faults) = self.open_runs();
         let notes = self.untold(&runs, stop.session.as_deref());
         let mut verdict = Verdict { answers: Vec::new(), faults, notes };
         let runs = self.in_order(runs, stop.session.as_deref());
         let insisting = |(run, _): &(Found, Standing)| run.ledger.is_insisting(&stop.session);
         let ours = runs.iter().any(insisting);
-        let mut unheard: Vec<String> = Vec::new();
+        let mut guessed: Vec<String> = Vec::new();
         for (run, standing) in &runs {
             let is_free = *standing == Standing::Free;
             let answered = verdict.answers.iter().any(|answered| !answered.over);
@@ -67,12 +67,12 @@ impl Gate<'_> {
             if taken || verdict.block().is_some() {
                 break;
             }
-            // Of the runs of which only folders tell, the one that was changed last is meant.
-            if run.unheard && (unheard.contains(&run.id.workflow) || self.is_ended(run)) {
-                continue;
-            }
-            if run.unheard {
-                unheard.push(run.id.workflow.clone());
+            // Where folders are runs, one of them is meant.
+            if run.presumed && *standing != Standing::Own {
+                if guessed.contains(&run.id.workflow) || (run.unheard && self.is_ended(run)) {
+                    continue;
+                }
+                guessed.push(run.id.workflow.clone());
             }
             match self.with_checks(run, |checking| self.answer_stop(run, stop, ours, checking)) {
                 Ok(answered) => verdict.answers.extend(answered),
@@ -116,6 +116,11 @@ impl Gate<'_> {
                 if !open.ledger.is_ended_by_hand(&outer.field, &phase) || open.notes.is_empty() {
                     open.ledger.untold.append(&mut open.notes);
                     self.put_ledger(&found.id, open.ledger_version.as_ref(), &open.ledger)?;
+                    if let (Some(version), true) =
+                        (&open.read.version, open.ledger.untold.is_empty())
+                    {
+                        self.store.note_ended(&found.id, version);
+                    }
                     return Ok(None);
                 }
                 // Somebody has ended the run by hand: that must not pass in silence.
