@@ -1,7 +1,7 @@
 //! `phasegate demo`: a scripted agent in a temporary project, and the real hook as a child process.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
@@ -47,6 +47,11 @@ struct Script {
     /// It is played where no workflow is named.
     #[serde(default)]
     main: bool,
+    /// The project's configuration.
+    #[serde(default)]
+    config: String,
+    /// The file that says what is done before the run starts.
+    before: Option<String>,
     /// The arguments of the workflow's command that starts the run.
     start: Vec<String>,
     turn: Vec<Turn>,
@@ -55,7 +60,8 @@ struct Script {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Turn {
-    /// A text in the reason of a block.
+    /// A text in the reason of a block, or in the message of an allow after which the user says to
+    /// go on.
     on: String,
     /// The file that says what is done then.
     does: String,
@@ -66,8 +72,13 @@ struct Turn {
 #[serde(deny_unknown_fields)]
 struct Work {
     says: String,
+    #[serde(default)]
     files: serde_json::Map<String, serde_json::Value>,
+    #[serde(default)]
     set: serde_json::Map<String, serde_json::Value>,
+    /// Arguments of commands of ours.
+    #[serde(default)]
+    runs: Vec<Vec<String>>,
 }
 
 /// What the hook printed, as the client reads it.
@@ -120,14 +131,20 @@ pub fn run(here: &Project, options: &Options) -> Outcome {
     print::line(
         "A scripted agent works in a temporary project. Each time it wants to stop, the real hook answers.\n",
     );
-    child(&root, std::iter::once(name).chain(&script.start), None)?;
-    let demo = Demo { root, bundle, workflow, script, full: options.full };
+    std::fs::write(root.join(".phasegate/config.toml"), &script.config)?;
+    let trusted = entry.origin == Origin::BuiltIn;
+    let demo = Demo { root, bundle, workflow, script, full: options.full, trusted };
+    if let Some(before) = &demo.script.before {
+        let says = demo.work(before, None)?;
+        print::line(&paint(Paint::Dim, &format!("{:>9}the agent {says}", "")));
+    }
+    demo.child(std::iter::once(name).chain(&demo.script.start), None)?;
     let outcome = demo.play(&project);
     if options.keep {
         print::line(&format!("\nThe project is kept: {}", folder.keep().display()));
     } else {
         print::line(
-            "\nNext: `phasegate demo --keep`, then `phasegate -C THAT_FOLDER why`, `log` or `status`.",
+            "\nNext: `phasegate demo NAME --keep`, then `phasegate -C THAT_FOLDER why`, `log` or `status`.",
         );
     }
     outcome
@@ -146,6 +163,8 @@ struct Demo {
     workflow: Workflow,
     script: Script,
     full: bool,
+    /// The definition is ours, so it may run what it has brought along.
+    trusted: bool,
 }
 
 impl Demo {
@@ -153,40 +172,41 @@ impl Demo {
         let gate = Gate::new(project);
         let since = Instant::now();
         let mut said = String::from("I have started.");
+        let (mut blocks, mut after_block) = (0, false);
         for stop in 1..=MOST_STOPS {
-            let answer = self.stop(stop > 1, &said)?;
+            let answer = self.stop(after_block, &said)?;
             let (runs, _) = gate.runs();
             let run = runs.first().ok_or_else(|| Failed("the run is gone".into()))?;
             let report = gate.report(run);
             let verdict =
                 run.ledger.last.as_ref().map(|last| last.answer.to_string()).unwrap_or_default();
-            let Some(reason) =
-                answer.reason.filter(|_| answer.decision.as_deref() == Some("block"))
-            else {
-                self.show(
-                    stop,
-                    &report.phase,
-                    &paint(Paint::Green, &verdict),
-                    answer.system_message.as_deref(),
-                );
+            let reason = answer.reason.filter(|_| answer.decision.as_deref() == Some("block"));
+            after_block = reason.is_some();
+            let colour = if after_block { Paint::Yellow } else { Paint::Green };
+            let text = reason.or(answer.system_message).unwrap_or_default();
+            self.show(stop, &report.phase, &paint(colour, &verdict), &text);
+            let turn = self.script.turn.iter().find(|turn| text.contains(&turn.on));
+            blocks += usize::from(after_block);
+            if !after_block && turn.is_none() {
                 let time = since.elapsed().as_millis() / stop as u128;
                 print::line(&format!(
-                    "\n{stop} stops, {} blocks, {time} ms for each turn with its hook process. \
-                     Without the gate the agent would have stopped at the first.",
-                    stop - 1
+                    "\n{stop} stops, {blocks} blocks, {time} ms for each turn with its hook process. \
+                     Without the gate the agent would have stopped at the first."
                 ));
                 let done = report.condition == "done";
                 return Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-            };
-            self.show(stop, &report.phase, &paint(Paint::Yellow, &verdict), Some(&reason));
-            said = self.work(run, &gate.document(run)?, &reason)?;
+            }
+            let turn = turn.ok_or_else(|| Failed(format!("the script has no turn for: {text}")))?;
+            if !after_block {
+                print::line(&paint(Paint::Dim, &format!("{:>9}the user says: go on", "")));
+            }
+            said = self.work(&turn.does, Some((run, &gate.document(run)?)))?;
             print::line(&paint(Paint::Dim, &format!("{:>9}the agent {said}", "")));
         }
         Err(Failed(format!("the run did not end after {MOST_STOPS} stops")))
     }
 
-    fn show(&self, stop: usize, phase: &str, verdict: &str, text: Option<&str>) {
-        let text = text.unwrap_or_default();
+    fn show(&self, stop: usize, phase: &str, verdict: &str, text: &str) {
         let shown = if self.full { text.to_string() } else { instruction(text) };
         let mut lines = shown.lines();
         let first = lines.next().unwrap_or_default();
@@ -212,25 +232,27 @@ impl Demo {
             "session_crons": [],
         });
         let arguments = ["hook", "stop", "--client", "claude"];
-        let output = child(&self.root, arguments, Some(&payload.to_string()))?;
+        let output = self.child(arguments, Some(&payload.to_string()))?;
         serde_json::from_str(&output)
             .map_err(|error| Failed(format!("the hook answered {output:?}: {error}")))
     }
 
-    /// Does what the script has for a reason; what the agent says about it.
-    fn work(&self, run: &Found, document: &Json, reason: &str) -> Result<String, Failed> {
-        let turn = self.script.turn.iter().find(|turn| reason.contains(&turn.on));
-        let turn = turn.ok_or_else(|| Failed(format!("the script has no turn for: {reason}")))?;
-        let path = format!("{FOLDER}{}", turn.does);
+    /// Does what a file says, about a run; what the agent says about it.
+    fn work(&self, file: &str, about: Option<(&Found, &Json)>) -> Result<String, Failed> {
+        let path = format!("{FOLDER}{file}");
         let source =
             self.bundle.files.get(&path).ok_or_else(|| Failed(format!("there is no {path}")))?;
         let mut workflow = self.workflow.clone();
         let text = workflow.add_text(source);
-        let (name, document_place) = (run.id.name.clone(), run.place.clone());
-        let facts = RunFacts { name, document: document_place, problem: None };
+        let facts = about.map(|(run, _)| RunFacts {
+            name: run.id.name.clone(),
+            document: run.place.clone(),
+            problem: None,
+        });
+        let facts = facts.unwrap_or_default();
         let world = std::sync::Arc::new(World::new(&self.root, Told::default()));
-        let rendered =
-            render(&workflow, text, Some(document.clone()), &Event::stop(None), &facts, world);
+        let document = about.map(|(_, document)| document.clone());
+        let rendered = render(&workflow, text, document, &Event::stop(None), &facts, world);
         let rendered = rendered.map_err(|fault| Failed(fault.message))?;
         let work: Work =
             serde_json::from_str(&rendered).map_err(|error| format!("{path}: {error}"))?;
@@ -241,7 +263,7 @@ impl Demo {
             }
             std::fs::write(path, text.as_str().unwrap_or_default())?;
         }
-        if !work.set.is_empty() {
+        if let (Some((run, document)), false) = (about, work.set.is_empty()) {
             let mut document = document.clone();
             for (path, value) in &work.set {
                 let value = Json::parse(value.to_string().as_bytes())?;
@@ -251,7 +273,43 @@ impl Demo {
             }
             std::fs::write(self.root.join(&run.place), document.to_text(Some("  ")))?;
         }
+        for arguments in &work.runs {
+            self.child(arguments, None)?;
+        }
         Ok(work.says)
+    }
+
+    fn child<S: AsRef<std::ffi::OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+        input: Option<&str>,
+    ) -> Result<String, Failed> {
+        let mut command = Command::new(std::env::current_exe()?);
+        if self.trusted {
+            command.env("PHASEGATE_TRUST_ALL", "1");
+        }
+        let mut child = command
+            .args(arguments)
+            .current_dir(&self.root)
+            // The demo is neither the session nor the configuration in which it is looked at.
+            .env_remove("PHASEGATE_DISABLE")
+            .env_remove("CLAUDE_CODE_SESSION_ID")
+            .env_remove("CLAUDECODE")
+            .env("XDG_CONFIG_HOME", self.root.join(".config"))
+            .env("XDG_STATE_HOME", self.root.join(".state"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(input.unwrap_or_default().as_bytes())?;
+        }
+        let output = child.wait_with_output()?;
+        // Two is the exit code of a block, for workflows that want one.
+        if !matches!(output.status.code(), Some(0 | 2)) {
+            let said = String::from_utf8_lossy(&output.stdout);
+            return Err(Failed(format!("a child process ended with {}: {said}", output.status)));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 
@@ -265,32 +323,4 @@ fn instruction(reason: &str) -> String {
         Some((cut, _)) => format!("{}…", &flat[..cut]),
         None => flat,
     }
-}
-
-fn child<S: AsRef<std::ffi::OsStr>>(
-    root: &Path,
-    arguments: impl IntoIterator<Item = S>,
-    input: Option<&str>,
-) -> Result<String, Failed> {
-    let mut child = Command::new(std::env::current_exe()?)
-        .args(arguments)
-        .current_dir(root)
-        // The demo is neither the session nor the configuration in which it is looked at.
-        .env_remove("PHASEGATE_DISABLE")
-        .env_remove("CLAUDE_CODE_SESSION_ID")
-        .env_remove("CLAUDECODE")
-        .env("XDG_CONFIG_HOME", root.join(".config"))
-        .env("XDG_STATE_HOME", root.join(".state"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(input.unwrap_or_default().as_bytes())?;
-    }
-    let output = child.wait_with_output()?;
-    // Two is the exit code of a block, for workflows that want one.
-    if !matches!(output.status.code(), Some(0 | 2)) {
-        return Err(Failed(format!("a child process ended with {}", output.status)));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
