@@ -112,7 +112,10 @@ final = true
     let denied = scene.run(&["review", "approve", "--note", "x"]);
     assert_eq!(denied.code, Some(1));
     assert!(denied.stdout.contains("DENY: A note of 1 letters"), "{denied:?}");
-    assert_eq!(scene.ok(&["review", "approve", "r", "--note", "good"]), "review/r: ALLOW\n");
+    assert_eq!(
+        scene.ok(&["review", "approve", "r", "--note", "good"]),
+        "review/r: ALLOW\nIt is now in phase approved\n"
+    );
     let state = scene.json(".phasegate/review/r.json");
     assert_eq!(
         (&state["phase"], &state["note"], &state["by"]),

@@ -99,7 +99,7 @@ impl Plans {
     }
 
     /// The environment of a hook with the client on its path.
-    fn environment(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
+    pub fn environment(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
         let path = std::env::var("PATH").unwrap();
         let path = format!("{}:{path}", self.scene.path("bin").display());
         let log = self.scene.path("claude.log").display().to_string();

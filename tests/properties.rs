@@ -116,7 +116,7 @@ proptest! {
         let run = RunFacts {
             name: "p".into(),
             document: ".phasegate/triage/p_triage.json".into(),
-            problem: None,
+            ..RunFacts::default()
         };
         let mut document = Json::parse(state.to_string().as_bytes()).unwrap();
         let extra = document.get("extra").cloned();

@@ -131,7 +131,7 @@ fn a_reviewer_that_gives_no_verdict_allows_the_stop_and_changes_nothing() {
         let since = Instant::now();
         let said = scene.stop();
         said.allows_saying(why);
-        said.allows_saying("see .phasegate/reviews/polish-code-");
+        said.allows_saying("see .phasegate/reviews/polish-polish-code-");
         assert!(since.elapsed() < Duration::from_secs(30), "{script}");
         assert_eq!(state(&scene), before, "{script}");
         scene.ok(&["log", "--verify"]);

@@ -170,7 +170,8 @@ fn only_a_person_goes_on_without_reviews() {
 fn more_reviews_are_made_when_the_limit_is_raised() {
     let plans = Plans::with(&json!({ "next_phase": "plan-review", "phase_iteration": 8 }));
     plans.first_stop("FAIL").allows_saying("phasegate plan limit web --reviews 12");
-    plans.ok(&["limit", "--reviews", "12"]);
+    assert!(plans.run(&["limit", "--reviews", "12"]).stderr.contains("is for people"));
+    assert_eq!(plans.scene.by_hand(&["plan", "limit", "--reviews", "12"]).code, Some(0));
     plans.first_stop("FAIL").blocks("plan-review-9.md");
 }
 

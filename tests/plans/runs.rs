@@ -143,17 +143,16 @@ fn two_sessions_do_not_take_each_others_plans() {
         payload["session_id"] = json!(session);
         plans.hook(&payload.to_string(), &[])
     };
-    // The latest folder belongs to the first session now; the other one gets the other plan.
-    plans.scene.file(".taskie/plans/api/plan.md", "# Api again\n");
-    let (first, second) = (of("s1"), of("s2"));
-    assert_ne!(first.json.to_string(), second.json.to_string());
-    let told = format!("{}{}", first.json, second.json);
-    assert!(told.contains("Plan api: structure validated"), "{told}");
-    plans.scene.file(".taskie/plans/web/plan.md", "# Touched by s2\n");
-    of("s2");
-    let ledger = plans.scene.json(".phasegate/runs/plan/web/ledger.json");
-    let other = plans.scene.json(".phasegate/runs/plan/api/ledger.json");
-    assert_ne!(ledger["owner"]["session"], other["owner"]["session"]);
+    // The first session has the folder that was changed last. The other one has nothing to do with it,
+    // also when it touches it.
+    plans.scene.file(".taskie/plans/api/plan.md", "# Touched by s2\n");
+    of("s2").allows();
+    let ledger = plans.scene.json(".phasegate/runs/plan/api/ledger.json");
+    assert_eq!(ledger["owner"]["session"], "s1");
+    // What it writes itself is its own.
+    plans.scene.file(".taskie/plans/new/plan.md", "# New\n");
+    of("s2").allows_saying("Plan new: structure validated");
+    of("s1").allows_saying("Plan api: structure validated");
 }
 
 #[test]
@@ -229,4 +228,223 @@ fn a_session_that_comes_back_is_told_where_the_plan_is() {
     let told = said.json.to_string();
     assert!(told.contains("task-1-review-1.md is to be answered in"), "{told}");
     assert!(told.contains("phasegate plan next web"), "{told}");
+}
+
+fn as_session(plans: &Plans, session: &str, args: &[&str]) -> crate::scene::Ran {
+    let mut command = plans.scene.command();
+    command.arg("plan").args(args).env("CLAUDECODE", "1").env("CLAUDE_CODE_SESSION_ID", session);
+    crate::scene::finish(plans.scene.spawn(command, b""))
+}
+
+fn make_old(plans: &Plans, folder: &str, hours: u64) {
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(hours * 3600);
+    for entry in std::fs::read_dir(plans.scene.path(folder)).unwrap() {
+        std::fs::File::open(entry.unwrap().path()).unwrap().set_modified(old).unwrap();
+    }
+}
+
+#[test]
+fn a_session_goes_from_one_plan_to_another() {
+    let plans = Plans::with(&json!({}));
+    plans.first_stop("FAIL").allows_saying("Plan web");
+    // By a command of its own, and by a state that is written by hand.
+    plans.scene.file(".taskie/plans/b/plan.md", "# B\n");
+    plans.scene.file(".taskie/plans/b/tasks.md", super::TASKS);
+    make_old(&plans, ".taskie/plans/b", 30);
+    assert_eq!(as_session(&plans, "s1", &["create-tasks", "b"]).code, Some(0));
+    plans.first_stop("FAIL").blocks("b/tasks-review-1.md");
+    plans.scene.file(".taskie/plans/b/tasks-post-review-1.md", "done");
+    as_session(&plans, "s1", &["stop-reviews", "b"]);
+    let due = r#"{"phase":"new-plan","next_phase":"plan-review","phase_iteration":0}"#;
+    plans.scene.file(".taskie/plans/c/plan.md", "# C\n").file(".taskie/plans/c/state.json", due);
+    plans.first_stop("FAIL").blocks("c/plan-review-1.md");
+}
+
+#[test]
+fn plans_that_nobody_has_touched_for_a_day_are_left_alone() {
+    let plans = Plans::with(&due("plan-review"));
+    plans.file("odd.md", "x");
+    make_old(&plans, DIR, 48);
+    plans.first_stop("FAIL").allows();
+    assert!(plans.calls().is_empty());
+    // Whoever asks what comes next takes it up.
+    assert!(as_session(&plans, "s1", &["next"]).stdout.contains("Next step: stop"));
+    plans.first_stop("FAIL").blocks("plan-review-1.md");
+    // Somebody else is told that it is not his.
+    let ran = as_session(&plans, "s2", &["next", "web"]);
+    assert!(ran.stderr.contains("belongs to another session"), "{ran:?}");
+}
+
+#[test]
+fn empty_folders_and_ended_plans_hide_nothing() {
+    let plans = Plans::with(&due("plan-review"));
+    for number in 0..20 {
+        std::fs::create_dir(plans.scene.path(&format!(".taskie/plans/empty-{number}"))).unwrap();
+    }
+    assert!(!plans.scene.ok(&["status"]).contains("empty-"));
+    plans.first_stop("FAIL").blocks("web/plan-review-1.md");
+    // A plan behind a link in the project is one, too.
+    let plans = Plans::new();
+    std::fs::rename(plans.scene.path(DIR), plans.scene.path("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("../../elsewhere", plans.scene.path(DIR)).unwrap();
+    plans.scene.file("elsewhere/odd.md", "x");
+    plans.first_stop("FAIL").blocks("odd.md has no valid name");
+}
+
+#[test]
+fn a_plan_that_the_agent_ends_by_hand_is_no_success() {
+    for end in
+        [json!({ "phase": "complete", "next_phase": null }), json!({ "next_phase": "complete" })]
+    {
+        let plans = Plans::with(&due("code-review"));
+        plans.first_stop("FAIL").blocks("task-1-review-1.md");
+        let mut state = plans.state();
+        for (field, value) in end.as_object().unwrap() {
+            state[field] = value.clone();
+        }
+        plans.set(&state);
+        assert!(plans.scene.ok(&["status"]).contains("ended in phase complete"));
+        plans.stop_again("FAIL").allows_saying("somebody has ended it in phase `complete`");
+        assert!(plans.scene.ok(&["status"]).contains("ended in phase complete"));
+        let line = plans.scene.journal("plan/web").pop().unwrap();
+        assert_eq!(line["answer"]["outcome"], "aborted");
+    }
+}
+
+#[test]
+fn a_verdict_counts_for_what_was_reviewed() {
+    let plans = Plans::with(&json!({ "next_phase": "code-review", "consecutive_clean": 1 }));
+    plans.file("task-2.md", "- [x] it");
+    let mut command = plans.scene.command();
+    command
+        .args(["hook", "stop"])
+        .envs(plans.environment(&[("MOCK_CLAUDE_VERDICT", "PASS"), ("MOCK_CLAUDE_DELAY", "2")]));
+    let stop = plans.scene.spawn(command, plans.scene.payload().to_string().as_bytes());
+    while plans.calls().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    plans.ok(&["complete-task", "web", "--task", "2"]);
+    let ran = crate::scene::finish(stop);
+    assert!(ran.stdout.contains("was changed meanwhile"), "{ran:?}");
+    plans.is(&json!({ "current_task": "2", "phase_iteration": 0, "consecutive_clean": 0 }));
+    plans.scene.ok(&["log", "--verify"]);
+}
+
+#[test]
+fn two_plans_that_are_reviewed_at_once_keep_their_verdicts() {
+    let plans = Plans::with(&due("plan-review"));
+    plans.scene.file(".taskie/plans/api/plan.md", "# Api\n");
+    plans
+        .scene
+        .file(".taskie/plans/api/state.json", r#"{"phase":"new-plan","next_phase":"plan-review"}"#);
+    for (session, plan) in [("a", "web"), ("b", "api")] {
+        assert_eq!(as_session(&plans, session, &["next", plan]).code, Some(0));
+    }
+    let stop = |session: &str, verdict: &str| {
+        let mut payload = plans.scene.payload();
+        payload["session_id"] = json!(session);
+        let mut command = plans.scene.command();
+        let slow = [("MOCK_CLAUDE_VERDICT", verdict), ("MOCK_CLAUDE_DELAY", "1")];
+        command.args(["hook", "stop"]).envs(plans.environment(&slow));
+        plans.scene.spawn(command, payload.to_string().as_bytes())
+    };
+    let both = [stop("a", "FAIL"), stop("b", "PASS")];
+    for child in both {
+        let ran = crate::scene::finish(child);
+        assert!(ran.stdout.contains("\"block\""), "{ran:?}");
+    }
+    plans.is(&json!({ "consecutive_clean": 0, "phase_iteration": 1 }));
+    assert_eq!(plans.scene.json(".taskie/plans/api/state.json")["consecutive_clean"], 1);
+}
+
+#[test]
+fn a_kill_during_a_review_loses_nothing() {
+    let plans = Plans::with(
+        &json!({ "phase": "code-review", "next_phase": "post-code-review", "phase_iteration": 1 }),
+    );
+    plans.file("task-1-review-1.md", "x").file("task-1-post-review-1.md", "x");
+    let mut command = plans.scene.command();
+    command.args(["hook", "stop"]).envs(plans.environment(&[("MOCK_CLAUDE_DELAY", "60")]));
+    let mut stop = plans.scene.spawn(command, plans.scene.payload().to_string().as_bytes());
+    while plans.calls().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // That the review was answered is kept already.
+    plans.is(
+        &json!({ "phase": "post-code-review", "next_phase": "code-review", "phase_iteration": 1 }),
+    );
+    stop.kill().unwrap();
+    stop.wait().unwrap();
+    plans.first_stop("FAIL").blocks("task-1-review-2.md");
+    plans.is(&json!({ "phase_iteration": 2 }));
+    plans.scene.ok(&["log", "--verify"]);
+}
+
+#[test]
+fn an_answer_from_before_its_review_is_none() {
+    let plans = Plans::with(&due("plan-review"));
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
+    for number in 1..=5 {
+        let name = format!("plan-post-review-{number}.md");
+        plans.file(&name, "left over");
+        let file = std::fs::File::open(plans.scene.path(&format!("{DIR}/{name}"))).unwrap();
+        file.set_modified(old).unwrap();
+    }
+    plans.first_stop("PASS").blocks("plan-review-1.md");
+    plans.first_stop("PASS").blocks("plan-review-1.md");
+    assert_eq!(plans.calls().len(), 1);
+}
+
+#[test]
+fn nothing_is_reviewed_while_background_work_goes_on() {
+    let plans = Plans::with(&due("plan-review"));
+    let mut payload = plans.scene.payload();
+    payload["background_tasks"] = json!([{ "status": "running" }]);
+    plans.hook(&payload.to_string(), &[]).allows_saying("background work");
+    assert!(plans.calls().is_empty());
+    plans.is(&json!({ "phase_iteration": 0 }));
+}
+
+#[test]
+fn a_worktree_of_ones_own_has_its_own_plans() {
+    let plans = Plans::with(&due("plan-review"));
+    for args in [["init", "-q"].as_slice(), &["add", "."], &["commit", "-qm", "x"]] {
+        plans.scene.git(args);
+    }
+    plans.scene.git(&["worktree", "add", "-q", "-b", "feature", ".claude/worktrees/feature"]);
+    let root = plans.scene.path(".claude/worktrees/feature");
+    let payload = json!({ "session_id": "s1", "cwd": root, "stop_hook_active": false });
+    plans.hook(&payload.to_string(), &[]).blocks("plan-review-1.md");
+    assert!(root.join(DIR).join("plan-review-1.md").exists());
+    assert!(!plans.has("plan-review-1.md"));
+}
+
+#[test]
+fn our_files_are_not_the_users() {
+    let plans = Plans::with(&due("plan-review"));
+    plans.scene.git(&["init", "-q"]);
+    plans.stop();
+    let status = plans.scene.git(&["status", "--porcelain", "--untracked-files=all"]);
+    assert!(!status.contains(".phasegate/"), "{status}");
+}
+
+#[test]
+fn a_state_that_is_broken_for_a_moment_is_no_tampering() {
+    let plans = Plans::with(&json!({ "next_phase": null, "consecutive_clean": 1 }));
+    plans.first_stop("FAIL").allows_saying("validated");
+    let state = plans.scene.read(&format!("{DIR}/state.json"));
+    plans.file("state.json", &state[..20]);
+    plans.first_stop("FAIL").allows_saying("Warning");
+    plans.file("state.json", &state);
+    let said = plans.first_stop("FAIL");
+    assert!(!said.json.to_string().contains("was changed from"), "{said:?}");
+}
+
+#[test]
+fn a_plan_may_be_called_ended() {
+    let plans = Plans::with(&json!({ "phase": "complete", "next_phase": null }));
+    plans.stop().allows();
+    plans.scene.file(".taskie/plans/ended/plan.md", "# Ended\n");
+    plans.stop().allows_saying("Plan ended: structure validated");
+    plans.stop().allows_saying("Plan ended: structure validated");
 }

@@ -237,7 +237,7 @@ mod suite_2_auto_review {
     #[test]
     fn t14_two_clean_reviews_in_a_row_advance() {
         let plans = Plans::with(&json!({ "next_phase": "code-review", "consecutive_clean": 1 }));
-        plans.stop_as("PASS").allows_saying("task 1 has passed two reviews in a row");
+        plans.stop_as("PASS").allows_saying("task 1: two reviews in a row are clean");
         plans.is(&json!({ "next_phase": "complete-task", "consecutive_clean": 2 }));
     }
 
@@ -674,7 +674,7 @@ mod suite_6_edge_cases {
     #[test]
     fn t08_no_reviews_are_wanted() {
         let plans = Plans::with(&json!({ "max_reviews": 0, "next_phase": "code-review" }));
-        plans.stop().allows_saying("was not reviewed");
+        plans.stop().allows_saying("no reviews are wanted");
         assert!(plans.calls().is_empty());
         plans.is(
             &json!({ "phase": "code-review", "next_phase": "complete-task", "phase_iteration": 0 }),
@@ -711,7 +711,7 @@ mod suite_6_edge_cases {
         let plans = Plans::with(&due("code-review"));
         plans.stop_as("PASS").blocks("task-1-review-1.md");
         plans.file("task-1-post-review-1.md", "nothing to do");
-        plans.stop_as("PASS").allows_saying("has passed two reviews in a row");
+        plans.stop_as("PASS").allows_saying("two reviews in a row are clean");
         plans.is(&json!({ "next_phase": "complete-task", "consecutive_clean": 2 }));
     }
 

@@ -50,12 +50,17 @@ pub struct Case {
     /// What came of checks, by name.
     #[serde(default)]
     pub check: BTreeMap<String, CheckResult>,
+    /// What the tree is known by.
+    pub tree: Option<String>,
     /// Values of constants, as the configuration gives them: JSON.
     #[serde(default, rename = "const")]
     pub constants: BTreeMap<String, String>,
     #[serde(default = "Case::stop")]
     pub event: String,
     pub params: Option<String>,
+    /// How many reviews were begun in the run.
+    #[serde(default)]
+    pub reviews: u64,
     /// Why the state is presumed.
     pub problem: Option<String>,
     pub expect: Expect,
@@ -194,6 +199,7 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
         variables: case.env.clone(),
         last_message: case.last_message.clone(),
         checks: case.check.clone(),
+        tree: case.tree.clone(),
     };
     let mut configured = workflow.clone();
     for (name, value) in &case.constants {
@@ -204,7 +210,8 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
     let event = Event { name: case.event.clone(), actor: Actor::Worker, session: None, params };
     let place = workflow.document_of("case");
     let problem = case.problem.clone();
-    let run = RunFacts { name: "case".into(), document: place, problem };
+    let (name, reviews) = ("case".into(), case.reviews);
+    let run = RunFacts { name, document: place, problem, reviews };
     Ok(decide(&configured, document, &event, &run, Arc::new(evidence)))
 }
 

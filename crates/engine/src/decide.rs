@@ -18,7 +18,7 @@ use crate::answer::{Answer, Outcome, Until};
 use crate::evidence::{Evidence, GivenEvidence, Recorder};
 use crate::functions::{environment, object};
 use crate::json::Json;
-use crate::step::{Effect, Event, Move, Review, Step, Trace};
+use crate::step::{Effect, Event, Move, Review, Step, Trace, Work};
 use crate::workflow::{Expression, Machine, MachineId, OUTER, Phase, PhaseId, TextId, Workflow};
 
 /// How many rules may fire on one object for one event.
@@ -38,6 +38,8 @@ pub struct RunFacts {
     pub document: String,
     /// Why the state is presumed, where the document cannot be read.
     pub problem: Option<String>,
+    /// How many reviews were begun in the run.
+    pub reviews: u64,
 }
 
 impl RunFacts {
@@ -48,6 +50,7 @@ impl RunFacts {
             ("workflow", Json::from(workflow.name.as_str())),
             ("document", Json::from(self.document.as_str())),
             ("dir", Json::from(dir)),
+            ("reviews", Json::from(i64::try_from(self.reviews).unwrap_or(i64::MAX))),
             ("problem", self.problem.as_deref().map_or(Json::Null, Json::from)),
         ])
     }
@@ -88,7 +91,7 @@ pub fn decide(
     // Taken only now: a document that is shared would be copied to be declared.
     let original = deciding.document.clone();
     let decided = fits.and_then(|()| deciding.decide(event));
-    let Deciding { document: after, moves, trace, changed, effects, review, .. } = deciding;
+    let Deciding { document: after, moves, trace, changed, effects, review, work, .. } = deciding;
     let readings = recorder.readings();
     match decided {
         Ok(answer) => {
@@ -105,6 +108,7 @@ pub fn decide(
                 readings,
                 needs: None,
                 review,
+                work,
                 effects,
             }
         }
@@ -125,6 +129,7 @@ pub fn decide(
             readings,
             needs: fault.needs,
             review: None,
+            work: None,
             effects: Vec::new(),
         },
     }
@@ -197,6 +202,7 @@ struct Deciding<'w> {
     moves: Vec<Move>,
     effects: Vec<Effect>,
     review: Option<Review>,
+    work: Option<Work>,
     trace: Trace,
 }
 
@@ -233,6 +239,7 @@ impl<'w> Deciding<'w> {
             moves: Vec::new(),
             effects: Vec::new(),
             review: None,
+            work: None,
             trace: Trace::default(),
         }
     }
@@ -262,6 +269,7 @@ impl<'w> Deciding<'w> {
             }
         }
         if let Some(answer) = answer {
+            self.transcribe(event, &answer)?;
             return Ok(answer);
         }
         let phase = self.phase()?;
@@ -363,6 +371,7 @@ impl<'w> Deciding<'w> {
 
     /// Puts the event to the innermost bound object; `None` where no rule answers.
     fn question(&mut self, event: &Event) -> Result<Option<Answer>, Fault> {
+        let mut carried = false;
         for _ in 0..MOST_MICROSTEPS {
             self.settle()?;
             let phase = self.phase()?;
@@ -388,20 +397,28 @@ impl<'w> Deciding<'w> {
                     self.review = Some(review);
                     return Ok(Some(Answer::waiting(Until::Background, message)));
                 }
+                if let Some(work) = rule.work {
+                    let work = self.work(&self.workflow.workers[work])?;
+                    let message = format!("Worker {} is at work.", work.worker);
+                    self.work = Some(work);
+                    return Ok(Some(Answer::waiting(Until::Background, message)));
+                }
                 if let Some(answer) = self.fire(rule)? {
                     return Ok(Some(answer));
                 }
-                if !event.is_question() {
+                carried |= rule.carry;
+                if !event.is_question() && !rule.carry {
                     return Ok(Some(Answer::Allow { outcome: None, until: None, message: None }));
                 }
                 fired = true;
                 break;
             }
             if !fired {
-                return Ok(None);
+                let accepted = Answer::Allow { outcome: None, until: None, message: None };
+                return Ok(carried.then_some(accepted));
             }
         }
-        Err(self.endless("rules for `stop` of"))
+        Err(self.endless(&format!("rules for `{}` of", event.name)))
     }
 
     fn endless(&self, which: &str) -> Fault {

@@ -71,6 +71,8 @@ pub struct Head {
     /// What an agent is told about the run when its session starts or goes on after a compaction.
     #[schemars(with = "Option<Text>")]
     pub note: Option<Spanned<Text>>,
+    /// A file to which a line is added for every action that is accepted and every move.
+    pub transcript: Option<TranscriptText>,
     /// A field that is set to the time of every change.
     pub updated: Option<String>,
     /// Fields that only the rules may change, by path. A change from outside is noticed, journaled
@@ -108,6 +110,19 @@ impl Head {
     fn way_out() -> bool {
         true
     }
+}
+
+/// A file that grows by a line for every step.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "transcript")]
+pub struct TranscriptText {
+    /// The file, a text with holes.
+    #[schemars(with = "String")]
+    pub place: Spanned<String>,
+    /// A template in `templates/` for the line. Beside what others see it has `moves`.
+    #[schemars(with = "String")]
+    pub line: Spanned<String>,
 }
 
 /// What a stop that follows a block means.
@@ -174,6 +189,9 @@ pub struct RuleText {
     /// The phase to go to.
     #[schemars(with = "Option<String>")]
     pub goto: Option<Spanned<String>>,
+    /// An action that it accepts is put again in the new phase, as a stop is.
+    #[serde(default)]
+    pub carry: bool,
     /// The inner machine to ask first: the first of its elements that answers, answers for all.
     #[schemars(with = "Option<String>")]
     pub ask: Option<Spanned<String>>,
@@ -194,6 +212,14 @@ pub struct RuleText {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>")]
     pub write: IndexMap<Spanned<String>, Spanned<String>>,
+    /// Files and folders to move, each to a new place; both are texts with holes. What is not there
+    /// is not moved.
+    #[serde(default, rename = "move")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub moved: IndexMap<Spanned<String>, Spanned<String>>,
+    /// A worker to start, for an action. Its end comes back as the event `work-finished`.
+    #[schemars(with = "Option<String>")]
+    pub work: Option<Spanned<String>>,
     /// Commands to run, in order, before the step counts. One that fails refuses the action.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
@@ -325,8 +351,24 @@ pub struct CheckText {
     /// One sentence for people.
     #[serde(default)]
     pub about: String,
-    /// The program and its arguments. No shell reads them.
-    pub run: Vec<String>,
+    /// The program and its arguments, or the constant that has them. No shell reads them.
+    #[schemars(with = "CommandLineText")]
+    pub run: Spanned<CommandLineText>,
+    /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
+    pub timeout: Option<String>,
+}
+
+/// An agent that does the work of a phase: a process of its own.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "worker")]
+pub struct WorkerText {
+    /// A file in `prompts/`: what the worker is told, on its stdin.
+    #[schemars(with = "String")]
+    pub prompt: Spanned<String>,
+    /// The program and its arguments, each a text with holes, or an expression for the list of them.
+    #[schemars(with = "CommandLineText")]
+    pub run: Spanned<CommandLineText>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
 }
@@ -391,6 +433,8 @@ pub struct ParamText {
     /// It may be left out, and is then none.
     #[serde(default)]
     pub optional: bool,
+    /// Who may give it. Without it, everybody.
+    pub by: Option<By>,
 }
 
 /// What a parameter takes.
@@ -418,6 +462,7 @@ pub struct Definition {
     pub checks: Vec<(Spanned<String>, CheckText)>,
     pub commands: Vec<(Spanned<String>, CommandText)>,
     pub reviewers: Vec<(Spanned<String>, ReviewerText)>,
+    pub workers: Vec<(Spanned<String>, WorkerText)>,
 }
 
 /// A record and its fields.

@@ -59,6 +59,9 @@ fn label(rule: &Rule, workflow: &Workflow) -> String {
     if let Some(review) = rule.review {
         let _ = write!(text, " / review {}", workflow.reviewers[review].name);
     }
+    if let Some(work) = rule.work {
+        let _ = write!(text, " / work {}", workflow.workers[work].name);
+    }
     if let Some(answer) = answer(rule) {
         let _ = write!(text, " / {answer}");
     }

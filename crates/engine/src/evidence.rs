@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,8 @@ pub trait Evidence: Send + Sync {
     /// What came of a check on the tree as it is now, and a mark of both; none where it must run
     /// first.
     fn check(&self, name: &str) -> Option<(CheckResult, String)>;
+    /// What the tree is known by, as it is now.
+    fn tree(&self) -> Option<String>;
 }
 
 /// One thing that was looked up, as the journal keeps it.
@@ -72,6 +74,7 @@ pub struct Reading {
 pub struct Recorder {
     world: Arc<dyn Evidence>,
     seen: Mutex<Seen>,
+    tree: OnceLock<Option<String>>,
 }
 
 /// A file's bytes, or none where there is no such file.
@@ -91,7 +94,7 @@ struct Seen {
 impl Recorder {
     /// Records what is asked of `world`.
     pub fn new(world: Arc<dyn Evidence>) -> Recorder {
-        Recorder { world, seen: Mutex::default() }
+        Recorder { world, seen: Mutex::default(), tree: OnceLock::new() }
     }
 
     /// Everything that was looked up.
@@ -231,6 +234,17 @@ impl Recorder {
         Some(result)
     }
 
+    /// What the tree is known by.
+    pub fn tree(&self) -> Option<String> {
+        let tree = self.tree.get_or_init(|| {
+            let tree = self.world.tree();
+            let answer = tree.clone().unwrap_or_else(|| "unknown".into());
+            self.note("tree".into(), answer.clone(), answer);
+            tree
+        });
+        tree.clone()
+    }
+
     /// What the agent said in the current turn.
     pub fn turn(&self) -> Vec<String> {
         let turn = self.world.turn();
@@ -247,6 +261,7 @@ pub struct GivenEvidence {
     pub variables: BTreeMap<String, String>,
     pub last_message: Option<String>,
     pub checks: BTreeMap<String, CheckResult>,
+    pub tree: Option<String>,
 }
 
 impl Default for GivenEvidence {
@@ -257,6 +272,7 @@ impl Default for GivenEvidence {
             variables: BTreeMap::new(),
             last_message: None,
             checks: BTreeMap::new(),
+            tree: None,
         }
     }
 }
@@ -309,6 +325,10 @@ impl Evidence for GivenEvidence {
 
     fn check(&self, name: &str) -> Option<(CheckResult, String)> {
         self.checks.get(name).map(|result| (result.clone(), result.summary()))
+    }
+
+    fn tree(&self) -> Option<String> {
+        self.tree.clone()
     }
 }
 

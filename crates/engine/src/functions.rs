@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Rest;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use regex_lite::Regex;
 
@@ -13,6 +14,7 @@ use crate::digest::digest;
 use crate::evidence::{NoEvidence, Recorder};
 use crate::json::{Json, Object};
 use crate::markdown;
+use crate::patch;
 use crate::types::{Records, Type};
 
 /// Functions that look something up, and the filters of our own, each with what it does. The
@@ -33,6 +35,8 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
         "changed_files",
         "changed_files([folder]): files that differ from the last commit, and new ones",
     ),
+    ("tree", "tree(): what the files of the project are known by, as checks see them"),
+    ("patched", "patched(path): the files that a patch changes, as it names them"),
     ("new_id", "new_id(): a name that nothing else has"),
     ("fail", "fail(text): ends the decision, or the action, with this message"),
     ("range", "range(n): the numbers from 0 to n - 1"),
@@ -43,6 +47,10 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
 /// Filters beside Jinja's own.
 pub const FILTERS: &[(&str, &str)] = &[
     ("table", "text | table: the rows of its Markdown tables, each by the header's names"),
+    (
+        "columns",
+        "text | columns('id', 'status'): the rows of its Markdown tables, each with these columns, whatever the case of their names; the first is the first column where no column is called so",
+    ),
     ("group_by", "list | group_by('a.b'): [{key, items, count}] in order of first appearance"),
     (
         "capture",
@@ -93,6 +101,9 @@ pub fn environment<'e>(evidence: &Arc<Recorder>, records: &Records) -> Environme
     }
     look_ups(&mut env, evidence, records);
     env.add_filter("table", |text: &str| Json::from(markdown::tables(text)).to_value());
+    env.add_filter("columns", |text: &str, names: Rest<String>| {
+        Json::from(markdown::columns(text, &names)).to_value()
+    });
     env.add_filter("group_by", group_by);
     env.add_filter("positions", positions);
     let clock = evidence.clone();
@@ -187,6 +198,14 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
             Ok(files) => Ok(list(files)),
             Err(NoEvidence::Unreadable(why) | NoEvidence::Refused(why)) => Err(refused(why)),
         }
+    });
+    let world = evidence.clone();
+    env.add_function("tree", move || world.tree().map_or(Value::from(()), Value::from));
+    let world = evidence.clone();
+    env.add_function("patched", move |path: &str| match world.read(path) {
+        Ok(Some(bytes)) => Ok(list(patch::files(&bytes))),
+        Ok(None) | Err(NoEvidence::Unreadable(_)) => Ok(list(Vec::new())),
+        Err(NoEvidence::Refused(why)) => Err(refused(why)),
     });
     let world = evidence.clone();
     env.add_function("new_id", move || world.new_id());

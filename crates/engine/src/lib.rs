@@ -19,6 +19,7 @@ pub mod json;
 pub mod lint;
 pub mod markdown;
 pub mod names;
+pub mod patch;
 pub mod resolve;
 pub mod schema;
 pub mod step;

@@ -122,8 +122,8 @@ impl Lint<'_> {
         for phase in machine.phases.iter().filter(|phase| phase.ends.is_some()) {
             let stop = |rule: &&Rule| rule.on.iter().any(|event| event == "stop");
             // A review can end a run, and then the stop is put again.
-            let reviewed = self.workflow.reviewers.is_empty();
-            if let Some(rule) = phase.rules.rules.iter().find(stop).filter(|_| reviewed) {
+            let unreviewed = self.workflow.reviewers.is_empty();
+            if let Some(rule) = phase.rules.rules.iter().find(stop).filter(|_| unreviewed) {
                 let message = format!(
                     "this rule is never tried: a run in `{}` has ended, and answers no stop",
                     phase.name
@@ -261,6 +261,11 @@ impl Lint<'_> {
             CommandLine::Expression(list) => Some(list),
             CommandLine::Texts(_) => None,
         });
+        let workers = workflow.workers.iter().filter_map(|it| match &it.run {
+            CommandLine::Expression(list) => Some(list),
+            CommandLine::Texts(_) => None,
+        });
+        let reviewers = reviewers.chain(workers);
         let derived = workflow.outer().derive.iter();
         let expressions = facts.chain(in_rules).chain(reviewers).chain(derived);
         let expressions = expressions.map(Expression::names);

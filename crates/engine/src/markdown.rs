@@ -36,6 +36,24 @@ pub fn tables(text: &str) -> Vec<Json> {
     rows
 }
 
+/// The rows of all tables in a text, each an object of some columns. A column is found by its name,
+/// whatever the case; the first one stands for the first column where none is called so. A cell that
+/// is not there is empty.
+pub fn columns(text: &str, names: &[String]) -> Vec<Json> {
+    let rows = tables(text);
+    let pick = |row: &Json| {
+        let Json::Object(row) = row else { return Json::Null };
+        let mut picked = Object::default();
+        for (index, name) in names.iter().enumerate() {
+            let named = row.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            let cell = named.or_else(|| row.iter().next().filter(|_| index == 0));
+            picked.insert(name, cell.map_or(Json::from(""), |(_, cell)| cell.clone()));
+        }
+        Json::Object(Arc::new(picked))
+    };
+    rows.iter().map(pick).collect()
+}
+
 /// The lines of a text that are neither code (fenced, indented, inline, or in HTML) nor a comment,
 /// without the space around them.
 pub fn plain_lines(text: &str) -> Vec<String> {
@@ -91,6 +109,18 @@ fn hides(html: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_found_whatever_their_case() {
+        let text = "| # | STATUS | x |\n|--|--|--|\n| [2](task-2.md) | **Done** | y |\n| 3 |\n";
+        let names = ["id".to_string(), "status".to_string()];
+        let shown: Vec<String> =
+            columns(text, &names).iter().map(|row| row.to_text(None)).collect();
+        assert_eq!(
+            shown,
+            ["{\"id\":\"2\",\"status\":\"Done\"}\n", "{\"id\":\"3\",\"status\":\"\"}\n"]
+        );
+    }
 
     #[test]
     fn rows_are_read_by_their_headers() {

@@ -19,11 +19,12 @@ pub const GIVEN: &[(&str, &str)] = &[
     ("state", "the state document"),
     (
         "run",
-        "run.name, run.workflow, run.document (its path), run.dir (its folder), run.problem (why the state is presumed)",
+        "run.name, run.workflow, run.document (its path), run.dir (its folder), run.reviews (how many were begun), run.problem (why the state is presumed)",
     ),
     ("event", "event.name, event.session, event.actor and event.reviewed (who has just reviewed)"),
     ("params", "an action's parameters"),
     ("check", "check.NAME: what came of a check of that name"),
+    ("moves", "in a transcript: the moves of the step, each with `of`, `from` and `to`"),
     ("key", "in an inner machine: the element's key or position"),
 ];
 
@@ -48,6 +49,10 @@ pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnost
         }
     }
     for text in [workflow.note, workflow.unreadable, workflow.presumed].into_iter().flatten() {
+        let scope = check.scope(OUTER);
+        check.text(&workflow.texts[text.0], &scope);
+    }
+    for text in workflow.transcript.iter().flat_map(|(place, line)| [*place, *line]) {
         let scope = check.scope(OUTER);
         check.text(&workflow.texts[text.0], &scope);
     }
@@ -181,7 +186,9 @@ impl Check<'_> {
                 self.found.error("unknown", self.definition, rule.span.clone(), message);
             }
         }
-        let places = rule.write.iter().flat_map(|(place, text)| [*place, *text]);
+        let places = rule.write.iter().chain(&rule.moved);
+        let places = places.flat_map(|(place, text)| [*place, *text]);
+        let worker = rule.work.map(|work| &workflow.workers[work]);
         let commands =
             rule.run.iter().flat_map(|command| workflow.commands[*command].1.parts.clone());
         let reviewer = rule.review.map(|review| &workflow.reviewers[review]);
@@ -196,7 +203,14 @@ impl Check<'_> {
         if let Some(CommandLine::Expression(run)) = reviewer.map(|it| &it.run) {
             self.expression(run, scope);
         }
-        for text in places.chain(commands).chain(reviews) {
+        if let Some(CommandLine::Expression(run)) = worker.map(|it| &it.run) {
+            self.expression(run, scope);
+        }
+        let work = worker.into_iter().flat_map(|it| match &it.run {
+            CommandLine::Texts(parts) => parts.iter().copied().chain([it.prompt]).collect(),
+            CommandLine::Expression(_) => vec![it.prompt],
+        });
+        for text in places.chain(commands).chain(reviews).chain(work) {
             self.text(&workflow.texts[text.0], scope);
         }
         match &rule.reply {

@@ -11,7 +11,7 @@ use toml::Spanned;
 
 use crate::answer::Outcome;
 use crate::definition::{
-    Bundle, Definition, InnerText, MachineText, RuleText, Rules, Text, ValueText,
+    Bundle, Definition, InnerText, MachineText, RuleText, Rules, Text, TranscriptText, ValueText,
 };
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::digest::digest_of;
@@ -26,10 +26,13 @@ use crate::workflow::{
 const STATE: &str = "state";
 
 /// Events that come from outside and that a workflow need not declare as actions.
-pub const EVENTS: &[&str] = &["stop", "pre-compact", "review-finished"];
+pub const EVENTS: &[&str] = &["stop", "pre-compact", "review-finished", "work-finished"];
 
 /// How a text begins to name another one that it includes.
 const INCLUDE: &str = "{% include \"";
+
+/// How long a text may become by what it includes.
+const MOST_TEXT: usize = 1 << 20;
 
 /// How deep texts may include each other.
 const MOST_PARTS: usize = 8;
@@ -89,6 +92,7 @@ pub fn resolve(
                 .iter()
                 .map(|(name, _)| name.get_ref().clone())
                 .collect(),
+            workers: definition.workers.iter().map(|(name, _)| name.get_ref().clone()).collect(),
         };
         resolver.workflow(&definition, overrides, expressions)
     });
@@ -131,6 +135,7 @@ struct Resolver<'a> {
     actions: Vec<String>,
     commands: Vec<String>,
     reviewers: Vec<String>,
+    workers: Vec<String>,
 }
 
 impl Resolver<'_> {
@@ -173,7 +178,16 @@ impl Resolver<'_> {
         }
         let actions =
             definition.actions.iter().map(|(name, text)| self.action(name, text)).collect();
-        let checks = definition.checks.iter().map(|(name, text)| self.check(name, text)).collect();
+        let checks = definition.checks.iter();
+        let checks = checks.map(|(name, text)| self.check(name, text, &constants)).collect();
+        let workers = definition.workers.iter();
+        let workers = workers.filter_map(|(name, text)| self.worker(name, text)).collect();
+        let transcript = head.transcript.as_ref().and_then(|transcript| {
+            let TranscriptText { place, line } = transcript;
+            let file = self.file("templates", line.get_ref(), line.span())?;
+            let source = self.source.clone();
+            Some((self.inline(place.get_ref().clone(), source, place.span()), file))
+        });
         let commands = definition.commands.iter();
         let commands = commands.map(|(name, text)| self.command(name, text)).collect();
         let reviewers = definition.reviewers.iter();
@@ -201,6 +215,8 @@ impl Resolver<'_> {
             checks,
             commands,
             reviewers,
+            workers,
+            transcript,
             texts: self.texts,
             included: self.included,
         }
@@ -365,7 +381,8 @@ impl Resolver<'_> {
         });
         let reply = self.reply(span, rule);
         let answers = rule.block.is_some() || rule.allow.is_some() || rule.deny.is_some();
-        let acts = !rule.write.is_empty() || !rule.run.is_empty() || rule.remove;
+        let acts =
+            !rule.write.is_empty() || !rule.moved.is_empty() || !rule.run.is_empty() || rule.remove;
         let moves = rule.goto.is_some() || !rule.set.is_empty() || answers || acts;
         let asked = |event: &String| event == "stop";
         if rule.deny.is_some() && on.iter().any(asked) {
@@ -377,8 +394,12 @@ impl Resolver<'_> {
                 "an action cannot be blocked: `deny` it, or accept it with `set` or `goto`";
             self.error(span.clone(), "shape", message);
         }
-        if !moves && rule.ask.is_none() && rule.review.is_none() {
+        if !moves && rule.ask.is_none() && rule.review.is_none() && rule.work.is_none() {
             let message = "the rule does nothing: it needs `set`, `goto`, `ask` or an answer";
+            self.error(span.clone(), "shape", message);
+        }
+        if rule.carry && (rule.goto.is_none() || answers) {
+            let message = "a rule that carries on goes to a phase and does not answer";
             self.error(span.clone(), "shape", message);
         }
         if moves && rule.ask.is_some() {
@@ -393,6 +414,31 @@ impl Resolver<'_> {
                 Some((place, self.file("templates", template.get_ref(), template.span())?))
             })
             .collect();
+        let moved: Vec<(TextId, TextId)> = rule
+            .moved
+            .iter()
+            .map(|(from, to)| {
+                let mut text = |text: &Spanned<String>| {
+                    self.inline(text.get_ref().clone(), self.source.clone(), text.span())
+                };
+                (text(from), text(to))
+            })
+            .collect();
+        let work = rule.work.as_ref().and_then(|name| {
+            let known = self.workers.clone();
+            let found = known.iter().position(|known| known == name.get_ref());
+            if found.is_none() {
+                let known = known.iter().map(String::as_str);
+                self.unknown(name.span(), "worker", name.get_ref(), known);
+            }
+            found
+        });
+        let is_action = |event: &String| !EVENTS.contains(&event.as_str());
+        if work.is_some() && (moves || rule.ask.is_some() || !on.iter().all(is_action)) {
+            let message = "a rule that starts a worker is about actions and does nothing else: \
+                           what comes of it is for rules on `work-finished`";
+            self.error(span.clone(), "shape", message);
+        }
         let run: Vec<usize> = rule
             .run
             .iter()
@@ -426,7 +472,24 @@ impl Resolver<'_> {
         }
         let (line, _) = self.source.position(span.start);
         let (label, span, remove) = (label.into(), span.clone(), rule.remove);
-        Rule { label, line, span, on, when, set, goto, ask, reply, write, run, remove, review }
+        Rule {
+            label,
+            line,
+            span,
+            on,
+            when,
+            set,
+            goto,
+            carry: rule.carry,
+            ask,
+            reply,
+            write,
+            moved,
+            work,
+            run,
+            remove,
+            review,
+        }
     }
 
     fn reply(&mut self, span: &Range<usize>, rule: &RuleText) -> Option<Reply> {
@@ -553,6 +616,11 @@ impl Resolver<'_> {
             let part = self.with_parts(part.clone(), depth - 1, span)?;
             whole.push_str(before);
             whole.push_str(part.text.trim_end());
+            if whole.len() > MOST_TEXT {
+                let message = format!("{} with all that it includes is too long", file.name);
+                self.error(span.clone(), "cycle", message);
+                return None;
+            }
             rest = after;
         }
         whole.push_str(rest);

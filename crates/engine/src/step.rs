@@ -64,6 +64,8 @@ pub struct Step {
     pub needs: Option<String>,
     /// The review that must be made before anything can be decided.
     pub review: Option<Review>,
+    /// The work that is asked for.
+    pub work: Option<Work>,
     /// What the runtime carries out before the step counts.
     pub effects: Vec<Effect>,
 }
@@ -89,6 +91,7 @@ impl Step {
         self.effects.clear();
         self.needs = None;
         self.review = None;
+        self.work = None;
     }
 }
 
@@ -104,9 +107,22 @@ pub struct Review {
     pub timeout: Duration,
 }
 
+/// Work to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    pub worker: String,
+    pub prompt: String,
+    pub run: Vec<String>,
+    pub timeout: Duration,
+}
+
 /// Something to be done in the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
+    /// Move a file or folder to a place where nothing is yet.
+    Move { from: String, to: String },
+    /// Add a line to a file, once all else is done.
+    Append { place: String, line: String },
     /// Write a text to a place.
     Write { place: String, text: String },
     /// Run a command, for no longer than this.

@@ -30,6 +30,8 @@ pub struct Workflow {
     pub unreadable: Option<TextId>,
     /// What a document is taken for that is missing, or cannot be read.
     pub presumed: Option<TextId>,
+    /// A file, and the line that is added to it at every step.
+    pub transcript: Option<(TextId, TextId)>,
     /// The field that is set to the time of every change.
     pub updated: Option<String>,
     /// Paths of fields that only the rules may change.
@@ -49,6 +51,7 @@ pub struct Workflow {
     /// Commands that rules run, by name.
     pub commands: Vec<(String, Command)>,
     pub reviewers: Vec<Reviewer>,
+    pub workers: Vec<Worker>,
     pub texts: Vec<TextTemplate>,
     /// Files that are parts of texts.
     pub included: Vec<Arc<Source>>,
@@ -124,10 +127,16 @@ pub struct Rule {
     pub when: Option<Guard>,
     pub set: Vec<Assignment>,
     pub goto: Option<PhaseId>,
+    /// An action goes on in the new phase.
+    pub carry: bool,
     pub ask: Option<MachineId>,
     pub reply: Option<Reply>,
     /// Places, and what is written there.
     pub write: Vec<(TextId, TextId)>,
+    /// Places, and where what is there is moved to.
+    pub moved: Vec<(TextId, TextId)>,
+    /// Position among the workflow's workers.
+    pub work: Option<usize>,
     /// Positions among the workflow's commands.
     pub run: Vec<usize>,
     pub remove: bool,
@@ -206,6 +215,15 @@ pub struct Reviewer {
     pub timeout: Duration,
 }
 
+/// An agent that works.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    pub name: String,
+    pub prompt: TextId,
+    pub run: CommandLine,
+    pub timeout: Duration,
+}
+
 /// A program and its arguments.
 #[derive(Clone, Debug)]
 pub enum CommandLine {
@@ -245,6 +263,8 @@ pub struct Param {
     pub ty: ParamType,
     pub default: Option<Json>,
     pub optional: bool,
+    /// Only a person may give it.
+    pub people_only: bool,
 }
 
 /// An expression and where it was written.
@@ -307,7 +327,11 @@ impl Workflow {
     pub fn acts(&self) -> bool {
         !self.checks.is_empty()
             || !self.reviewers.is_empty()
-            || self.rules().any(|(_, rule)| !rule.run.is_empty() || !rule.write.is_empty())
+            || !self.workers.is_empty()
+            || self.transcript.is_some()
+            || self.rules().any(|(_, rule)| {
+                !rule.run.is_empty() || !rule.write.is_empty() || !rule.moved.is_empty()
+            })
     }
 
     /// Whether a rule is about the event.

@@ -253,13 +253,14 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
 /// The run that is meant: the named one; else the only one that is open, or the only one; of
 /// several that have all ended, the one that was active last.
 fn chosen_run(gate: &Gate, name: Option<&str>) -> Result<Found, GateError> {
-    chosen_among(gate, name, |_| true)
+    chosen_among(gate, name, |_| true, false)
 }
 
 fn chosen_among(
     gate: &Gate,
     name: Option<&str>,
     fits: impl Fn(&Found) -> bool,
+    guess: bool,
 ) -> Result<Found, GateError> {
     if let Some(name) = name {
         return gate.run(name);
@@ -267,15 +268,15 @@ fn chosen_among(
     let (mut runs, _) = gate.runs();
     runs.retain(fits);
     let mut open: Vec<Found> = runs.iter().filter(|run| gate.is_working(run)).cloned().collect();
-    // Of several, the session's own is meant, then one in which something has happened, then the
-    // one whose folder was changed last.
+    // Of several, the session's own is meant. To look at, one may be guessed: one in which something
+    // has happened, or the one whose folder was changed last.
     let own = session();
     let is_own = |run: &Found| {
         own.is_some() && run.ledger.owner.as_ref().map(|it| &it.session) == own.as_ref()
     };
     if open.len() > 1 && open.iter().filter(|run| is_own(run)).count() == 1 {
         open.retain(is_own);
-    } else if open.len() > 1 {
+    } else if open.len() > 1 && guess {
         open = gate.likely(open);
     }
     if open.len() > 1 {

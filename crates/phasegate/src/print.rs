@@ -63,3 +63,9 @@ pub fn paint(paint: Paint, text: &str) -> String {
     };
     format!("\x1b[{code}m{text}\x1b[0m")
 }
+
+/// Passes on what a worker prints, as it is.
+pub fn pass_on(bytes: &[u8]) {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(bytes).and_then(|()| stderr.flush());
+}

@@ -135,6 +135,11 @@ impl Checks {
         fits.then_some((result, mark))
     }
 
+    /// What the tree is known by, looked up once.
+    pub fn tree(&self) -> Option<String> {
+        self.tree.get_or_init(|| self.tree_now()).clone()
+    }
+
     /// What came of a check when it last ran, whoever asked for it, and whether the tree is still
     /// the same: for people, not for rules.
     pub fn last(&self, name: &str) -> Option<(CheckResult, bool)> {
@@ -225,6 +230,8 @@ impl Checks {
     /// What the tree is known by, as it is now.
     pub fn tree_now(&self) -> Option<String> {
         let place = world::inside(&self.root, &format!("{FOLDER}/tree")).ok()?;
+        fs::create_dir_all(&place).ok()?;
+        ignored_by_git(&self.root.join(FOLDER)).ok()?;
         git::tree(&self.root, &place, &self.apart).or_else(|| self.listing())
     }
 

@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_BYTES: u64 = 256 << 20;
 
 /// A workflow's list of runs that have ended.
-const ENDED: &str = "ended";
+const ENDED: &str = ".ended";
 
 /// Of how many folders every file is looked at, to find the one that was changed last.
 const MOST_EXACT: usize = 16;
@@ -90,6 +90,19 @@ impl FileStore {
         };
         let file = folder.join(name);
         if file.is_symlink() { inside(&format!("{}/{name}", place())) } else { Ok(file) }
+    }
+
+    /// Asks the list of a workflow's runs that have ended, which is read once.
+    fn noted(&self, workflow: &str, ask: impl Fn(&HashMap<String, String>) -> bool) -> bool {
+        let mut ended = self.ended.borrow_mut();
+        let known = ended.entry(workflow.to_string()).or_insert_with(|| {
+            let all = RunId { workflow: workflow.to_string(), name: String::new() };
+            let text = self.file(&all, ENDED).ok().and_then(|path| fs::read_to_string(path).ok());
+            let lines = text.unwrap_or_default();
+            let pairs = lines.lines().filter_map(|line| line.split_once(' '));
+            pairs.map(|(version, name)| (name.to_string(), version.to_string())).collect()
+        });
+        ask(known)
     }
 
     /// The file of a value; of a topic, its folder.
@@ -246,7 +259,16 @@ impl Store for FileStore {
         }
         let full = world::inside(&self.root, folder).map_err(refused)?;
         let entries = fs::read_dir(full).into_iter().flatten().flatten();
-        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let is_folder = |entry: &fs::DirEntry| {
+            entry.file_type().is_ok_and(|kind| {
+                let inside = || {
+                    let place = format!("{folder}/{}", entry.file_name().to_string_lossy());
+                    world::inside(&self.root, &place).is_ok_and(|path| path.is_dir())
+                };
+                kind.is_dir() || (kind.is_symlink() && inside())
+            })
+        };
+        let folders = entries.filter(is_folder);
         let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
         let names = names.filter(|name| !name.starts_with('.'));
         let mut places: Vec<String> = names.map(|name| format!("{folder}/{name}/{rest}")).collect();
@@ -280,30 +302,28 @@ impl Store for FileStore {
     }
 
     fn note_ended(&self, run: &RunId, version: &Version) {
+        let name = filename(&run.name);
+        if self.noted(&run.workflow, |known| known.get(&name) == Some(&version.0)) {
+            return;
+        }
         let all = RunId { workflow: run.workflow.clone(), name: String::new() };
         let Ok(path) = self.file(&all, ENDED) else { return };
         if let Some(folder) = path.parent() {
             let _ = fs::create_dir_all(folder);
             let _ = ignored_by_git(&self.root.join(RUNS));
         }
-        let line = format!("{} {}\n", version.0, filename(&run.name));
+        let line = format!("{} {name}\n", version.0);
         let file = OpenOptions::new().create(true).append(true).open(path);
         let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
     }
 
     fn has_ended(&self, run: &RunId, place: &str) -> bool {
-        let mut ended = self.ended.borrow_mut();
-        let known = ended.entry(run.workflow.clone()).or_insert_with(|| {
-            let all = RunId { workflow: run.workflow.clone(), name: String::new() };
-            let text = self.file(&all, ENDED).ok().and_then(|path| fs::read_to_string(path).ok());
-            let lines = text.unwrap_or_default();
-            let pairs = lines.lines().filter_map(|line| line.split_once(' '));
-            pairs.map(|(version, name)| (name.to_string(), version.to_string())).collect()
-        });
-        let noted = known.get(&filename(&run.name));
-        noted.is_some_and(|noted| {
-            let meta = fs::symlink_metadata(self.root.join(place));
-            meta.is_ok_and(|meta| version(&meta).0 == *noted)
+        self.noted(&run.workflow, |known| {
+            let noted = known.get(&filename(&run.name));
+            noted.is_some_and(|noted| {
+                let meta = fs::metadata(self.root.join(place));
+                meta.is_ok_and(|meta| version(&meta).0 == *noted)
+            })
         })
     }
 
@@ -412,6 +432,34 @@ impl Store for FileStore {
             return Err(StoreError::Conflict(path.display().to_string()));
         }
         sync_folder(&path).map_err(failed("flush the folder of", &path))
+    }
+
+    fn append_text(&self, place: &str, line: &str) -> Result<(), StoreError> {
+        let path = self.path(&Key::Text(place.to_string()))?;
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed("create", folder))?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+        written.map_err(failed("write", &path))
+    }
+
+    fn move_text(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        let path = |place: &str| self.path(&Key::Text(place.to_string()));
+        let (old, new) = (path(from)?, path(to)?);
+        if old.symlink_metadata().is_err() {
+            return Ok(());
+        }
+        if let Some(folder) = new.parent() {
+            fs::create_dir_all(folder).map_err(failed("create", folder))?;
+        }
+        match renameat_with(CWD, &old, CWD, &new, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) => {
+                Err(StoreError::Refused(format!("{to} exists: {from} is not moved over it")))
+            }
+            Err(error) => Err(failed("move", &old)(error.into())),
+        }
     }
 
     fn set_aside(&self, key: &Key) -> Result<String, StoreError> {

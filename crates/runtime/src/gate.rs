@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use phasegate_engine::answer::Answer;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::Review;
+use phasegate_engine::step::{Review, Work};
 use phasegate_engine::workflow::Workflow;
 
 use crate::catalog::{Entry, LoadError};
@@ -54,6 +54,9 @@ pub enum GateError {
     /// Likewise: the review is made, its verdict is put, and then the event again.
     #[error("a review must be made first")]
     Review(Box<Review>),
+    /// Likewise: the worker is started, and its end is put.
+    #[error("a worker must do its work first")]
+    Work(Box<Work>),
     /// Not a failure: the check runs without the lock, and then the event is put again.
     #[error("check {0} must run first")]
     Needs(String),
@@ -73,12 +76,20 @@ pub struct Gate<'p> {
     project: &'p Project,
     store: &'p dyn Store,
     loaded: RefCell<HashMap<String, Rc<Workflow>>>,
+    /// Who sees what a worker prints, as it prints it.
+    watch: Option<&'p dyn Fn(&[u8])>,
 }
 
 impl<'p> Gate<'p> {
     /// The gate of a project.
     pub fn new(project: &'p Project) -> Gate<'p> {
-        Gate { project, store: &project.store, loaded: RefCell::default() }
+        Gate { project, store: &project.store, loaded: RefCell::default(), watch: None }
+    }
+
+    /// The same, with somebody who watches the workers.
+    #[must_use]
+    pub fn watched(self, watch: &'p dyn Fn(&[u8])) -> Gate<'p> {
+        Gate { watch: Some(watch), ..self }
     }
 
     /// The workflow, read once.

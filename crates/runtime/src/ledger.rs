@@ -68,6 +68,12 @@ pub struct Ledger {
     /// What the user has not been told yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untold: Vec<String>,
+    /// The phase that our last step led to, or in which somebody else has ended the run.
+    #[serde(default)]
+    pub phase: String,
+    /// That somebody else has.
+    #[serde(default)]
+    pub ended_by_hand: bool,
     /// There was a document when the run was last looked at.
     #[serde(default)]
     pub written: bool,
@@ -169,6 +175,11 @@ impl Ledger {
     pub fn is_ended_by_hand(&self, field: &str, phase: &str) -> bool {
         let last = self.tampered.iter().rev().find(|change| change.field == field);
         last.is_some_and(|change| change.to.trim_matches('"') == phase)
+    }
+
+    /// Whether the phase is one that our last step did not lead to, though the agent was held.
+    pub fn is_left_by_hand(&self, phase: &str) -> bool {
+        self.insisting.is_some() && !self.phase.is_empty() && self.phase != phase
     }
 
     /// The ledger of the next run with the same document: only the journal goes on.

@@ -23,4 +23,5 @@ pub mod store;
 pub mod topics;
 pub mod transcript;
 pub mod trust;
+pub mod worker;
 pub mod world;

@@ -4,7 +4,7 @@
 //! The supervisor is this program, started again. It lives as long as whoever asked holds its
 //! stdin: however that process dies, nothing is left behind.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -14,9 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+use phasegate_engine::functions::filename;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::file_store::ignored_by_git;
+use crate::run::RunId;
+use crate::world;
 
 /// The command of this program that supervises.
 pub const SUPERVISE: &str = "supervise";
@@ -120,6 +126,34 @@ pub fn output(command: &[String], folder: &Path, timeout: Duration) -> io::Resul
         End::Exited(_) => (false, text),
         other => (false, format!("{text} ({other:?})")),
     })
+}
+
+/// What the files of a process are called that works for a run: no two share a name.
+pub fn log_name(run: &RunId, who: &str) -> String {
+    let time = Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    let (workflow, name) = (filename(&run.workflow), filename(&run.name));
+    format!("{workflow}-{name}-{}-{time}-{}", filename(who), std::process::id())
+}
+
+/// Held while somebody is at work for a run: it ends with the process, so nothing has to be guessed.
+#[derive(Debug)]
+pub struct Alone(#[expect(dead_code, reason = "closing it releases the lock")] File);
+
+/// Takes the place of the only one who works for a run in a folder; none where somebody has it.
+///
+/// # Errors
+/// Where the lock cannot be made.
+pub fn alone(root: &Path, folder: &str, run: &RunId) -> io::Result<Option<Alone>> {
+    let place = format!("{folder}/{}.lock", filename(&run.to_string()));
+    let path = world::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))?;
+    std::fs::create_dir_all(root.join(folder))?;
+    ignored_by_git(&root.join(folder))?;
+    let lock = OpenOptions::new().create(true).append(true).open(path)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(Alone(lock))),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }
 
 /// The end of a log, from a whole line on.

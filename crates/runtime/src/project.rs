@@ -48,8 +48,14 @@ impl Project {
         let is_project = |folder: &&Path| marks.iter().any(|mark| folder.join(mark).exists());
         let mut found = from.ancestors().filter(is_project);
         let nearest = found.next();
-        // A linked worktree inside of a project belongs to that project, whatever it has checked out.
-        let around = nearest.filter(|root| is_linked_worktree(root)).and_then(|_| found.next());
+        // A linked worktree in the `.worktrees` of a project, where rules make them, belongs to that
+        // project, whatever it has checked out.
+        let around = nearest.filter(|root| is_linked_worktree(root)).and_then(|worktree| {
+            let outer = found.next()?;
+            let ours =
+                worktree.strip_prefix(outer).is_ok_and(|path| path.starts_with(".worktrees"));
+            ours.then_some(outer)
+        });
         let root = around.or(nearest);
         root.map(|root| Project::with(root, general)).transpose()
     }

@@ -2,23 +2,20 @@
 //! the structured output of the process that we started, and only if the review that it was asked
 //! for is on the disk, and new.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
 use phasegate_engine::digest::digest;
-use phasegate_engine::functions::filename;
 use phasegate_engine::step::Review;
 use serde::Deserialize;
 
-use crate::file_store::ignored_by_git;
 use crate::process::{self, End, Streams};
 use crate::run::RunId;
 use crate::world;
 
 /// Where reviewers leave their logs, while there is something to see in them.
-const FOLDER: &str = ".phasegate/reviews";
+pub const FOLDER: &str = ".phasegate/reviews";
 
 /// What the usual client is asked for.
 const SCHEMA: &str = r#"{"type":"object","properties":{"verdict":{"type":"string","enum":["PASS","FAIL"]}},"required":["verdict"]}"#;
@@ -53,8 +50,8 @@ struct Printed {
     subtype: Option<String>,
     structured_output: Option<Verdict>,
     verdict: Option<String>,
-    total_cost_usd: f64,
-    num_turns: u64,
+    total_cost_usd: Option<f64>,
+    num_turns: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,39 +59,17 @@ struct Verdict {
     verdict: Option<String>,
 }
 
-/// Held while a review of a run is made: it ends with the process, so nothing has to be guessed.
-#[derive(Debug)]
-pub struct Reviewing(#[expect(dead_code, reason = "closing it releases the lock")] File);
-
-/// Takes the place of the one reviewer of a run; none where somebody has it.
-///
-/// # Errors
-/// Where the lock cannot be made.
-pub fn begin(root: &Path, run: &RunId) -> io::Result<Option<Reviewing>> {
-    let place = format!("{FOLDER}/{}.lock", filename(&run.to_string()));
-    let path = world::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))?;
-    fs::create_dir_all(root.join(FOLDER))?;
-    ignored_by_git(&root.join(FOLDER))?;
-    let lock = OpenOptions::new().create(true).append(true).open(path)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(Some(Reviewing(lock))),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
-}
-
 /// Makes a review.
 ///
 /// # Errors
 /// Why there is no verdict, in a sentence that names the log.
-pub fn review(root: &Path, workflow: &str, wanted: &Review) -> Result<Reviewed, String> {
+pub fn review(root: &Path, run: &RunId, wanted: &Review) -> Result<Reviewed, String> {
     let inside = |place: &str| world::inside(root, place).map_err(|why| why.to_string());
     let file = inside(&wanted.file)?;
     if file.exists() {
         return Err(format!("{} is there already, and no review is overwritten", wanted.file));
     }
-    let time = Timestamp::now().strftime("%Y%m%d-%H%M%S");
-    let name = format!("{}-{}-{time}", filename(workflow), filename(&wanted.reviewer));
+    let name = process::log_name(run, &wanted.reviewer);
     let place = |kind: &str| inside(&format!("{FOLDER}/{name}.{kind}"));
     let (log, input, output) = (place("log")?, place("prompt")?, place("json")?);
     let shown = format!("{FOLDER}/{name}.log");
@@ -201,6 +176,11 @@ fn verdict(answer: &[u8]) -> Result<Reviewed, String> {
         _ => return Err(none()),
     };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not below zero")]
-    let micro_dollars = (output.total_cost_usd.max(0.0) * 1e6).round() as u64;
-    Ok(Reviewed { pass, digest: String::new(), micro_dollars, turns: output.num_turns })
+    let micro_dollars = (output.total_cost_usd.unwrap_or(0.0).max(0.0) * 1e6).round() as u64;
+    Ok(Reviewed {
+        pass,
+        digest: String::new(),
+        micro_dollars,
+        turns: output.num_turns.unwrap_or(0),
+    })
 }

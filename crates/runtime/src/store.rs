@@ -93,6 +93,12 @@ pub trait Store {
     /// Stores a value, whole or not at all, if it is still what `expected` says (`None`: absent).
     fn put(&self, key: &Key, expected: Option<&Version>, bytes: &[u8]) -> Result<(), StoreError>;
 
+    /// Adds a line to a text, made where there is none.
+    fn append_text(&self, place: &str, line: &str) -> Result<(), StoreError>;
+
+    /// Moves what is at a place to another, where nothing may be yet. What is not there is not moved.
+    fn move_text(&self, from: &str, to: &str) -> Result<(), StoreError>;
+
     /// Moves a value that cannot be understood out of the way; where to. Where every value is kept
     /// anyway, it stays, and the next one is put after it.
     fn set_aside(&self, key: &Key) -> Result<String, StoreError>;

@@ -282,6 +282,10 @@ impl Evidence for World {
         topics::new_id().unwrap_or_default()
     }
 
+    fn tree(&self) -> Option<String> {
+        self.checks.as_ref()?.tree()
+    }
+
     fn check(&self, name: &str) -> Option<(CheckResult, String)> {
         self.checks.as_ref()?.result(name)
     }

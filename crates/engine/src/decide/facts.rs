@@ -170,6 +170,14 @@ impl<'w> Deciding<'w> {
             "run" => Some(self.run.to_value()),
             "event" => Some(self.event.to_value()),
             "params" => Some(self.params.to_value()),
+            "moves" => {
+                let moves = self.moves.iter().map(|step| {
+                    let of = Json::from(step.of.as_str());
+                    let (from, to) = (Json::from(step.from.as_str()), Json::from(step.to.as_str()));
+                    Json::from([("of", of), ("from", from), ("to", to)])
+                });
+                Some(Json::from(moves.collect::<Vec<_>>()).to_value())
+            }
             "key" => Some(self.bound[self.visible - 1].key.to_value()),
             _ => {
                 let found = self.workflow.constants.iter().find(|(known, _)| known == name);

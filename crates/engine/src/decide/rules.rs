@@ -4,8 +4,8 @@ use super::facts::fault_at;
 use super::{Deciding, Fault, MOST_TRIED};
 use crate::answer::Answer;
 use crate::json::Json;
-use crate::step::{Effect, Move, Review, Tried};
-use crate::workflow::{CommandLine, PhaseId, Reply, Reviewer, Rule};
+use crate::step::{Effect, Event, Move, Review, Tried, Work};
+use crate::workflow::{CommandLine, PhaseId, Reply, Reviewer, Rule, Worker};
 
 impl<'w> Deciding<'w> {
     pub(super) fn holds(&mut self, rule: &'w Rule) -> Result<bool, Fault> {
@@ -76,35 +76,68 @@ impl<'w> Deciding<'w> {
     }
 
     pub(super) fn review(&mut self, reviewer: &'w Reviewer) -> Result<Review, Fault> {
-        let run: Result<Vec<String>, Fault> = match &reviewer.run {
+        let run = self.command_line(&reviewer.run)?;
+        Ok(Review {
+            reviewer: reviewer.name.clone(),
+            prompt: self.text(reviewer.prompt)?,
+            file: self.text(reviewer.writes)?,
+            model: reviewer.model.map(|model| self.text(model)).transpose()?,
+            run,
+            timeout: reviewer.timeout,
+        })
+    }
+
+    pub(super) fn work(&mut self, worker: &'w Worker) -> Result<Work, Fault> {
+        Ok(Work {
+            worker: worker.name.clone(),
+            prompt: self.text(worker.prompt)?,
+            run: self.command_line(&worker.run)?,
+            timeout: worker.timeout,
+        })
+    }
+
+    fn command_line(&mut self, line: &'w CommandLine) -> Result<Vec<String>, Fault> {
+        match line {
             CommandLine::Texts(parts) => parts.iter().map(|part| self.text(*part)).collect(),
             CommandLine::Expression(list) => {
                 let parts = self.evaluate(list)?;
                 let parts = parts.try_iter().map_err(|error| fault_at(list, &error))?;
                 Ok(parts.map(|part| part.to_string()).collect())
             }
-        };
-        Ok(Review {
-            reviewer: reviewer.name.clone(),
-            prompt: self.text(reviewer.prompt)?,
-            file: self.text(reviewer.writes)?,
-            model: reviewer.model.map(|model| self.text(model)).transpose()?,
-            run: run?,
-            timeout: reviewer.timeout,
-        })
+        }
+    }
+
+    /// The line that the workflow keeps of a step: of every move, and of every action but those that
+    /// are refused.
+    pub(super) fn transcribe(&mut self, event: &Event, answer: &Answer) -> Result<(), Fault> {
+        let Some((place, line)) = self.workflow.transcript else { return Ok(()) };
+        let refused = matches!(answer, Answer::Deny { .. });
+        let waits = self.review.is_some() || self.work.is_some();
+        if refused || waits || (event.is_question() && self.moves.is_empty()) {
+            return Ok(());
+        }
+        let (place, line) = (self.text(place)?, self.text(line)?);
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        self.effects.push(Effect::Append { place, line });
+        Ok(())
     }
 
     fn effects(&mut self, rule: &'w Rule) -> Result<Vec<Effect>, Fault> {
+        // Commands come first: one that fails must leave nothing behind.
         let mut effects = Vec::new();
-        for (place, text) in &rule.write {
-            let (place, text) = (self.text(*place)?, self.text(*text)?);
-            effects.push(Effect::Write { place, text });
-        }
         for command in &rule.run {
             let (_, command) = &self.workflow.commands[*command];
             let parts: Result<Vec<String>, Fault> =
                 command.parts.iter().map(|part| self.text(*part)).collect();
             effects.push(Effect::Run(parts?, command.timeout));
+        }
+        for (from, to) in &rule.moved {
+            let (from, to) = (self.text(*from)?, self.text(*to)?);
+            effects.push(Effect::Move { from, to });
+        }
+        for (place, text) in &rule.write {
+            let (place, text) = (self.text(*place)?, self.text(*text)?);
+            effects.push(Effect::Write { place, text });
         }
         if rule.remove {
             effects.push(Effect::Remove);

@@ -85,6 +85,7 @@ impl Reader<'_> {
         let checks = self.named(&mut root, "check");
         let commands = self.named(&mut root, "command");
         let reviewers = self.named(&mut root, "reviewer");
+        let workers = self.named(&mut root, "worker");
         let outer = self.machine(&mut root);
         let head = self.rest(root)?;
         Some(Definition {
@@ -97,6 +98,7 @@ impl Reader<'_> {
             checks,
             commands,
             reviewers,
+            workers,
         })
     }
 
@@ -217,7 +219,8 @@ fn meant(message: &str) -> Option<&str> {
     let (unknown, known) = names.split_first()?;
     // Tables are taken out before serde sees the rest, so it does not know their names.
     let tables = [
-        "action", "any", "check", "command", "const", "let", "machine", "phase", "record", "state",
+        "action", "any", "check", "command", "const", "let", "machine", "phase", "record",
+        "reviewer", "state", "worker",
     ];
     let tables = tables.into_iter().filter(|_| known.contains(&"name") || known.contains(&"each"));
     closest(unknown, known.iter().copied().chain(tables))

@@ -1,6 +1,5 @@
 //! What can be asked of a workflow, and what it runs: actions, checks, commands and reviewers.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use toml::Spanned;
@@ -8,8 +7,11 @@ use toml::Spanned;
 use super::records::literal;
 use super::{EVENTS, Resolver};
 use crate::check::{self, Check};
-use crate::definition::{ActionText, By, CheckText, CommandLineText, CommandText, ReviewerText};
-use crate::workflow::{Action, Command, CommandLine, Does, Param, Reviewer};
+use crate::definition::{
+    ActionText, By, CheckText, CommandLineText, CommandText, ReviewerText, WorkerText,
+};
+use crate::json::Json;
+use crate::workflow::{Action, Command, CommandLine, Does, Param, Reviewer, Worker};
 
 impl Resolver<'_> {
     pub(super) fn action(&mut self, name: &Spanned<String>, text: &ActionText) -> Action {
@@ -38,12 +40,13 @@ impl Resolver<'_> {
                     .chars()
                     .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c))
         };
-        if !plain(name.get_ref())
-            || name.get_ref() == "help"
+        // Two words make a command with a command of its own: `review plan`.
+        if !name.get_ref().split(' ').all(|word| plain(word) && word != "help")
+            || name.get_ref().split(' ').count() > 2
             || EVENTS.contains(&name.get_ref().as_str())
         {
             let message = format!(
-                "{:?} cannot name an action: use lower-case letters, digits, `-` and `_`, and no event's name",
+                "{:?} cannot name an action: use lower-case letters, digits, `-` and `_`, in one word or two, and no event's name",
                 name.get_ref()
             );
             self.error(name.span(), "name", message);
@@ -65,6 +68,7 @@ impl Resolver<'_> {
                 ty: param.ty,
                 default: param.default.as_ref().map(literal),
                 optional: param.optional,
+                people_only: param.by == Some(By::Human),
             })
             .collect();
         let people_only = text.by == Some(By::Human);
@@ -107,19 +111,12 @@ impl Resolver<'_> {
     ) -> Option<Reviewer> {
         let source = self.source.clone();
         let prompt = self.file("prompts", text.prompt.get_ref(), text.prompt.span())?;
-        let mut hole =
-            |text: &str, span: Range<usize>| self.inline(text.to_string(), source.clone(), span);
-        let writes = hole(text.writes.get_ref(), text.writes.span());
-        let model = text.model.as_ref().map(|model| hole(model.get_ref(), model.span()));
-        let run = match text.run.as_ref().map(|run| (run.get_ref(), run.span())) {
-            None => CommandLine::Texts(Vec::new()),
-            Some((CommandLineText::Texts(parts), span)) => {
-                CommandLine::Texts(parts.iter().map(|part| hole(part, span.clone())).collect())
-            }
-            Some((CommandLineText::Expression(list), span)) => {
-                CommandLine::Expression(self.expression(&Spanned::new(span, list.clone())))
-            }
+        let mut hole = |text: &Spanned<String>| {
+            self.inline(text.get_ref().clone(), source.clone(), text.span())
         };
+        let writes = hole(&text.writes);
+        let model = text.model.as_ref().map(hole);
+        let run = self.command_line(text.run.as_ref());
         let timeout = self.timeout(name, text.timeout.as_deref());
         Some(Reviewer { name: name.get_ref().clone(), prompt, writes, model, run, timeout })
     }
@@ -131,16 +128,60 @@ impl Resolver<'_> {
         })
     }
 
-    pub(super) fn check(&mut self, name: &Spanned<String>, text: &CheckText) -> Check {
-        if text.run.is_empty() {
-            self.error(
-                name.span(),
-                "shape",
-                "`run` is empty: it names a program and its arguments",
-            );
-        }
+    pub(super) fn check(
+        &mut self,
+        name: &Spanned<String>,
+        text: &CheckText,
+        constants: &[(String, Json)],
+    ) -> Check {
+        let run = match text.run.get_ref() {
+            CommandLineText::Texts(parts) => {
+                if parts.is_empty() {
+                    let message = "`run` is empty: it names a program and its arguments";
+                    self.error(text.run.span(), "shape", message);
+                }
+                parts.clone()
+            }
+            CommandLineText::Expression(constant) => {
+                let known = constants.iter().find(|(known, _)| known == constant);
+                let list = match known {
+                    Some((_, Json::List(list))) => Some(&list.0),
+                    _ => None,
+                };
+                let parts = list.and_then(|parts| {
+                    parts.iter().map(|part| part.as_str().map(str::to_string)).collect()
+                });
+                parts.unwrap_or_else(|| {
+                    let message = format!("`{constant}` is no constant that has a list of texts");
+                    self.error(text.run.span(), "shape", message);
+                    Vec::new()
+                })
+            }
+        };
         let timeout = self.timeout(name, text.timeout.as_deref());
-        let (about, run) = (text.about.clone(), text.run.clone());
-        Check { name: name.get_ref().clone(), about, run, timeout }
+        Check { name: name.get_ref().clone(), about: text.about.clone(), run, timeout }
+    }
+
+    pub(super) fn worker(&mut self, name: &Spanned<String>, text: &WorkerText) -> Option<Worker> {
+        let prompt = self.file("prompts", text.prompt.get_ref(), text.prompt.span())?;
+        let run = self.command_line(Some(&text.run));
+        let timeout = self.timeout(name, text.timeout.as_deref());
+        Some(Worker { name: name.get_ref().clone(), prompt, run, timeout })
+    }
+
+    fn command_line(&mut self, text: Option<&Spanned<CommandLineText>>) -> CommandLine {
+        let source = self.source.clone();
+        match text.map(|text| (text.get_ref(), text.span())) {
+            None => CommandLine::Texts(Vec::new()),
+            Some((CommandLineText::Texts(parts), span)) => {
+                let parts = parts.iter();
+                let parts =
+                    parts.map(|part| self.inline(part.clone(), source.clone(), span.clone()));
+                CommandLine::Texts(parts.collect())
+            }
+            Some((CommandLineText::Expression(list), span)) => {
+                CommandLine::Expression(self.expression(&Spanned::new(span, list.clone())))
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use phasegate_engine::answer::Answer;
-use phasegate_engine::decide::params;
+use phasegate_engine::decide::{params, phase_name};
 use phasegate_engine::definition::ParamType;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
@@ -34,19 +34,48 @@ pub fn command(entry: &Entry) -> Command {
         .about(workflow.about.clone())
         .subcommand_required(true)
         .arg_required_else_help(true);
-    if workflow.action(START).is_none() {
+    let creates = |action: &Action| matches!(action.does, Does::Create { .. });
+    if workflow.action(START).is_none() && !workflow.actions.iter().any(creates) {
         let name = Arg::new("name").long("name").value_name("NAME").help("The run's name");
         let start = Command::new(START).about("Start a run").arg(name).arg(json());
         command = command.subcommand(start);
     }
     for action in &workflow.actions {
-        command = command.subcommand(subcommand(action));
+        let Some((group, name)) = action.name.split_once(' ') else {
+            command = command.subcommand(subcommand(action, &action.name));
+            continue;
+        };
+        let own = subcommand(action, name);
+        command = match command.find_subcommand(group) {
+            Some(_) => command.mut_subcommand(group, |group| group.subcommand(own)),
+            None => {
+                let all = workflow.actions.iter().filter_map(|it| it.name.split_once(' '));
+                let names = all.filter(|(it, _)| *it == group).map(|(_, name)| name);
+                let about = format!("{group}: {}", names.collect::<Vec<_>>().join(" or "));
+                let group = Command::new(group.to_string()).about(about);
+                command.subcommand(group.subcommand_required(true).subcommand(own))
+            }
+        };
     }
     command
 }
 
-fn subcommand(action: &Action) -> Command {
-    let mut command = Command::new(action.name.clone()).about(action.about.clone());
+/// The action that a command line names, and its own arguments.
+fn chosen<'w, 'm>(
+    workflow: &'w Workflow,
+    matches: &'m ArgMatches,
+) -> Option<(&'m str, Option<&'w Action>, &'m ArgMatches)> {
+    let (name, own) = matches.subcommand()?;
+    match own.subcommand() {
+        Some((second, inner)) => {
+            Some((second, workflow.action(&format!("{name} {second}")), inner))
+        }
+        None => Some((name, workflow.action(name), own)),
+    }
+}
+
+fn subcommand(action: &Action, name: &str) -> Command {
+    let mut command = Command::new(name.to_string()).about(action.about.clone());
     for param in &action.params {
         let flag = param.name.replace('_', "-");
         let mut arg = Arg::new(param.name.clone()).long(flag).help(param.about.clone());
@@ -83,14 +112,14 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     if let Some(variable) = project.workflow(name).and_then(Entry::disabled_by) {
         return Err(Failed(format!("workflow {name} is switched off by {variable}=1")));
     }
-    let gate = Gate::new(project);
+    let gate = Gate::new(project).watched(&print::pass_on);
     let loaded = gate.workflow(name);
     let workflow =
         loaded.map_err(|_| format!("workflow {name} is broken: see `phasegate lint {name}`"))?;
-    let Some((action_name, matches)) = matches.subcommand() else {
+    let Some((action_name, action, matches)) = chosen(&workflow, matches) else {
         return Err(Failed("an action is missing".into()));
     };
-    let Some(action) = workflow.action(action_name) else {
+    let Some(action) = action else {
         return start(&gate, &workflow, matches);
     };
     if action.people_only {
@@ -120,18 +149,30 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
         if chosen.contains('/') { chosen.clone() } else { format!("{name}/{chosen}") }
     };
     let chosen = matches.get_one::<String>("run").map(full);
-    let run = chosen_among(&gate, chosen.as_deref(), |run| run.id.workflow == name)?;
+    let looks = matches!(action.does, Does::Show { .. });
+    let run = chosen_among(&gate, chosen.as_deref(), |run| run.id.workflow == name, looks)?;
     if run.id.workflow != name {
         return Err(Failed(format!("run {} is not one of {name}", run.id)));
     }
     match &action.does {
         Does::Show { text, json, .. } => {
+            if let Some(told) = gate.claim(&run, &event)? {
+                print::note(&format!("note: {told}"));
+            }
             let show = |text: TextId| gate.show(&workflow, &run, text, &event);
             show_text(show, *text, *json, action_name, as_json)
         }
         _ => {
             let answered = gate.act(&run, &event)?;
-            Ok(say(&answered, as_json))
+            let code = say(&answered, as_json);
+            if answered.answer.text().is_none() && !as_json {
+                let phase = phase_name(&workflow, &answered.document);
+                let outer = workflow.outer();
+                let about = outer.phase(&phase).and_then(|id| outer.get(id).about.clone());
+                let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+                print::line(&format!("It is now in phase {phase}{about}"));
+            }
+            Ok(code)
         }
     }
 }
@@ -208,7 +249,12 @@ fn started(
 fn given(root: &Path, action: &Action, matches: &ArgMatches) -> Result<Json, Failed> {
     let mut members = Vec::new();
     for param in &action.params {
-        members.push((param.name.clone(), value(root, param, matches)?));
+        let value = value(root, param, matches)?;
+        if param.people_only && value != Json::Null {
+            let flag = param.name.replace('_', "-");
+            caller::must_be_human(&format!("`{} --{flag}`", action.name))?;
+        }
+        members.push((param.name.clone(), value));
     }
     Ok(params(members))
 }

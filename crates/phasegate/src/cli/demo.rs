@@ -247,7 +247,7 @@ impl Demo {
         let facts = about.map(|(run, _)| RunFacts {
             name: run.id.name.clone(),
             document: run.place.clone(),
-            problem: None,
+            ..RunFacts::default()
         });
         let facts = facts.unwrap_or_default();
         let world = std::sync::Arc::new(World::new(&self.root, Told::default()));

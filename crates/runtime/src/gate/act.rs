@@ -1,5 +1,6 @@
 //! What people and agents ask of a workflow: to start a run, to show it, to act on it, to end it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,6 +15,7 @@ use super::commit::{CANCEL, Open, Read, blank_line, run_facts, written};
 use super::pin::protected;
 use super::sessions::{Standing, standing};
 use super::{Answered, Found, Gate, GateError};
+use crate::checks::Checks;
 use crate::journal::Line;
 use crate::ledger::{Cancelled, Last, Ledger, Owner};
 use crate::run::{RunId, plain_name};
@@ -23,7 +25,20 @@ use crate::world::{Told, World};
 impl Gate<'_> {
     /// Puts an action to a run.
     pub fn act(&self, found: &Found, event: &Event) -> Result<Answered, GateError> {
-        self.act_on(found, event, &Told::default(), false)
+        let told = self.claim(found, event)?;
+        let mut answered = self.act_on(found, event, &Told::default(), false)?;
+        answered.notes.extend(told);
+        Ok(answered)
+    }
+
+    /// Puts what came of something that was begun for a state document, if that is still the same.
+    pub(super) fn act_bound(
+        &self,
+        found: &Found,
+        event: &Event,
+        document: &str,
+    ) -> Result<Answered, GateError> {
+        self.act_once(found, event, &Told::default(), false, Some(document))
     }
 
     /// Starts a run: a new one, or, where a workflow has one document for all its runs and a rule
@@ -55,10 +70,13 @@ impl Gate<'_> {
         told: &Told,
         starts: bool,
     ) -> Result<Answered, GateError> {
-        match self.act_once(found, event, told, starts) {
+        match self.act_once(found, event, told, starts, None) {
             Err(GateError::Unreadable(why)) => {
                 let given_up = self.give_up(found, event, &why)?;
-                if starts { self.act_once(found, event, told, starts) } else { Ok(given_up) }
+                if !starts {
+                    return Ok(given_up);
+                }
+                self.act_once(found, event, told, starts, None)
             }
             result => result,
         }
@@ -100,8 +118,9 @@ impl Gate<'_> {
         event: &Event,
         told: &Told,
         starts: bool,
+        bound: Option<&str>,
     ) -> Result<Answered, GateError> {
-        let answered = self.with_checks(found, |checking| {
+        let done = self.with_checks(found, |checking| {
             self.with_retries(found, |mut open| {
                 let over = is_over(&open);
                 let own = standing(&open.ledger, event.session.as_deref(), Timestamp::now());
@@ -120,6 +139,10 @@ impl Gate<'_> {
                     return Err(GateError::Other(format!("run {} is cancelled", found.id)));
                 }
                 let mut step = self.decide(&mut open, event, told, checking);
+                if bound.is_some_and(|document| document != open.before) {
+                    let reason = format!("{} was changed meanwhile", found.place);
+                    step.undo(Answer::Deny { reason });
+                }
                 self.missing(&mut open, checking, event, &mut step)?;
                 if let (Some(before), Answer::Deny { .. }) = (before, &step.answer) {
                     open.ledger = before;
@@ -127,7 +150,11 @@ impl Gate<'_> {
                 let new = written(&open, &step);
                 self.commit(open, event, step, new, checking).map(Some)
             })
-        })?;
+        });
+        let answered = match done {
+            Err(GateError::Work(work)) => return self.work(found, &work),
+            done => done?,
+        };
         answered.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))
     }
 
@@ -159,7 +186,8 @@ impl Gate<'_> {
             },
         };
         let (id, place) = self.free_name(workflow, wanted.trim())?;
-        let run = RunFacts { name: id.name.clone(), document: place.clone(), problem: None };
+        let (name, document_place) = (id.name.clone(), place.clone());
+        let run = RunFacts { name, document: document_place, ..RunFacts::default() };
         let document = match texts {
             Some((_, document)) => {
                 let text = text(document, &run)?;
@@ -195,6 +223,7 @@ impl Gate<'_> {
                     return Err(GateError::Other(format!("{message}: it writes files")));
                 }
                 self.carry_out(&step.effects)?;
+                self.transcribe(&step.effects, &mut Vec::new());
                 (step.trace, step.readings)
             }
             None => Default::default(),
@@ -310,7 +339,12 @@ impl Gate<'_> {
     ) -> Result<String, GateError> {
         let Read { document, problem, .. } = self.read(found, workflow)?;
         let run = run_facts(found, problem);
-        let world = Arc::new(World::new(&self.project.root, told.clone()));
+        let mut world = World::new(&self.project.root, told.clone());
+        if !workflow.checks.is_empty() && self.is_trusted(workflow) {
+            let checks = Checks::new(&self.project.root, workflow);
+            world = world.with_checks(checks.knowing(&found.ledger.checks, &BTreeMap::new()));
+        }
+        let world = Arc::new(world);
         render(workflow, text, Some(document), event, &run, world)
             .map_err(|fault| GateError::Other(fault.message))
     }

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -11,19 +12,21 @@ use phasegate_engine::check::CheckResult;
 use phasegate_engine::decide::{REVIEWED, params};
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Actor, Effect, Event, Review, Step};
+use phasegate_engine::step::{Actor, Effect, Event, Review, Step, Work};
 use phasegate_engine::workflow::Workflow;
 
-use super::commit::{Open, blank_line, written};
+use super::commit::{Open, blank_line, refusal, written};
 use super::pin::protected;
-use super::{Found, Gate, GateError};
+use super::{Answered, Found, Gate, GateError};
 use crate::catalog::Origin;
 use crate::checks::{CheckError, Checks, Ran};
 use crate::journal::Line;
 use crate::ledger::Intent;
-use crate::reviewer::{self, Reviewing};
-use crate::store::Key;
+use crate::process::{self, Alone};
+use crate::reviewer;
+use crate::store::{Key, StoreError};
 use crate::trust;
+use crate::worker::{self, FOLDER as WORK};
 use crate::world::Told;
 
 /// How often one check runs for one event, while the tree changes under it.
@@ -50,7 +53,9 @@ pub(super) struct Checking {
     /// Why there is no verdict.
     unreviewed: Option<String>,
     /// Held from the intent to the end of the event.
-    reviewing: RefCell<Option<Reviewing>>,
+    reviewing: RefCell<Option<Alone>>,
+    /// The digest of the document for which the review is made.
+    document: RefCell<String>,
 }
 
 impl Checking {
@@ -81,9 +86,18 @@ impl Gate<'_> {
     ) -> Result<T, GateError> {
         let (since, ran, fresh) = (Instant::now(), Vec::new(), BTreeMap::new());
         let (unsettled, reviewed, unreviewed) = (None, None, None);
-        let (reviews, reviewing) = (0, RefCell::default());
-        let mut checking =
-            Checking { since, ran, fresh, unsettled, reviews, reviewed, unreviewed, reviewing };
+        let (reviews, reviewing, document) = (0, RefCell::default(), RefCell::default());
+        let mut checking = Checking {
+            since,
+            ran,
+            fresh,
+            unsettled,
+            reviews,
+            reviewed,
+            unreviewed,
+            reviewing,
+            document,
+        };
         loop {
             match put(&checking) {
                 Err(GateError::Needs(name)) if checking.unsettled.is_none() => {
@@ -115,7 +129,7 @@ impl Gate<'_> {
         let review = &Review { timeout: review.timeout.min(left), ..review.clone() };
         let workflow = self.workflow_of(found)?;
         let tree = Checks::new(&self.project.root, &workflow).tree_now();
-        let reviewed = match reviewer::review(&self.project.root, &found.id.workflow, review) {
+        let reviewed = match reviewer::review(&self.project.root, &found.id, review) {
             Ok(reviewed) => reviewed,
             Err(why) => {
                 checking.unreviewed = Some(why);
@@ -144,13 +158,44 @@ impl Gate<'_> {
             params: params(members.map(|(name, value)| (name.to_string(), value))),
         };
         self.spend(found, reviewed.micro_dollars)?;
-        let answered = self.act_on(found, &fact, &Told::default(), false)?;
+        let document = checking.document.borrow().clone();
+        let answered = self.act_bound(found, &fact, &document)?;
         if let Answer::Deny { reason } = answered.answer {
             checking.unreviewed = Some(format!("its verdict was {verdict}, and {reason}"));
         } else {
             checking.reviewed = Some(review.reviewer.clone());
         }
         Ok(())
+    }
+
+    /// Has work done, and puts its end to the rules.
+    pub(super) fn work(&self, found: &Found, work: &Work) -> Result<Answered, GateError> {
+        let other = |error: io::Error| GateError::Other(error.to_string());
+        let Some(_alone) = process::alone(&self.project.root, WORK, &found.id).map_err(other)?
+        else {
+            return Err(GateError::Other(format!(
+                "a worker is at work on run {} already",
+                found.id
+            )));
+        };
+        let worked =
+            worker::work(&self.project.root, &found.id, work, self.watch).map_err(other)?;
+        let exit_code = worked.exit_code.map_or(Json::Null, |code| Json::from(i64::from(code)));
+        let members = [
+            ("worker", Json::from(work.worker.as_str())),
+            ("ok", Json::from(worked.exit_code == Some(0))),
+            ("exit_code", exit_code),
+            ("end", Json::from(worked.end.as_str())),
+            ("seconds", Json::from(i64::try_from(worked.seconds).unwrap_or(i64::MAX))),
+            ("log", Json::from(worked.log.as_str())),
+        ];
+        let fact = Event {
+            name: "work-finished".into(),
+            actor: Actor::Engine,
+            session: None,
+            params: params(members.map(|(name, value)| (name.to_string(), value))),
+        };
+        self.act_on(found, &fact, &Told::default(), false)
     }
 
     fn check(
@@ -198,7 +243,7 @@ impl Gate<'_> {
         let name = &open.workflow.name;
         // To remove its own document harms nobody.
         let acts = step.effects.iter().any(|effect| *effect != Effect::Remove);
-        if (step.needs.is_some() || step.review.is_some() || acts)
+        if (step.needs.is_some() || step.review.is_some() || step.work.is_some() || acts)
             && !self.is_trusted(&open.workflow)
         {
             let message = format!(
@@ -211,6 +256,10 @@ impl Gate<'_> {
         if let Some(review) = step.review.take() {
             return self.ask_reviewer(open, checking, event, review, step);
         }
+        if let Some(work) = step.work.take() {
+            let begun = self.intend(open, "work", &work.worker, event, step)?;
+            return if begun.is_some() { Err(GateError::Work(Box::new(work))) } else { Ok(()) };
+        }
         let Some(name) = step.needs.take() else { return Ok(()) };
         match &checking.unsettled {
             Some(why) => {
@@ -218,7 +267,8 @@ impl Gate<'_> {
                 Ok(())
             }
             None => {
-                self.intend(open, "check", &name, event, None)?;
+                // A step that lacks a check has come to nothing yet.
+                self.intend(open, "check", &name, event, step)?;
                 Err(GateError::Needs(name))
             }
         }
@@ -237,7 +287,7 @@ impl Gate<'_> {
             return Ok(());
         }
         if checking.reviewing.borrow().is_none() {
-            let begun = reviewer::begin(&self.project.root, &open.found.id);
+            let begun = process::alone(&self.project.root, reviewer::FOLDER, &open.found.id);
             let begun = begun.map_err(|error| GateError::Other(error.to_string()))?;
             if begun.is_none() {
                 let run = &open.found.id;
@@ -254,43 +304,57 @@ impl Gate<'_> {
             step.answer = answer;
             return Ok(());
         }
-        self.intend(open, "review", &review.reviewer, event, Some(step))?;
+        let Some(document) = self.intend(open, "review", &review.reviewer, event, step)? else {
+            return Ok(());
+        };
+        *checking.document.borrow_mut() = document;
         Err(GateError::Review(Box::new(review)))
     }
 
-    /// Writes down what is begun, and where the rules have come to before it.
+    /// Writes down what is begun, and where the rules have come to before it; the digest of the
+    /// document then. Nothing is begun where that cannot be written: the step says so.
     fn intend(
         &self,
         open: &mut Open,
         what: &str,
         name: &str,
         event: &Event,
-        step: Option<&Step>,
-    ) -> Result<(), GateError> {
+        step: &mut Step,
+    ) -> Result<Option<String>, GateError> {
+        if let (Some(problem), true) = (&open.read.problem, step.changed) {
+            step.undo(refusal(event, format!("{problem}. Mend it, or remove it.")));
+            return Ok(None);
+        }
+        let key = Key::Document(open.found.place.clone());
+        if self.store.version(&key)? != open.read.version {
+            return Err(StoreError::Conflict(open.found.place.clone()).into());
+        }
+        self.carry_out(&step.effects)?;
         let now = Timestamp::now();
         open.ledger.checking =
             Some(Intent { what: what.to_string(), name: name.to_string(), since: now });
         let params = params([(what.to_string(), Json::from(name))]);
         let (session, actor) = (event.session.clone(), Actor::Engine);
-        let event = Event { name: what.into(), actor, session, params };
-        let new = step.and_then(|step| written(open, step));
+        let begun = Event { name: what.into(), actor, session, params };
+        let new = written(open, step);
         let after = new.as_ref().map_or_else(|| open.before.clone(), |bytes| digest(bytes));
-        let mut line = Line { event, notes: open.notes.clone(), ..blank_line(now) };
-        (line.before, line.after) = (open.before.clone(), after);
-        if let Some(step) = step {
-            (line.from, line.to) = (step.from.clone(), step.to.clone());
-            line.moves.clone_from(&step.moves);
-        }
+        let mut line = Line { event: begun, notes: open.notes.clone(), ..blank_line(now) };
+        (line.before, line.after) = (open.before.clone(), after.clone());
+        (line.from, line.to) = (step.from.clone(), step.to.clone());
+        line.moves.clone_from(&step.moves);
         let (mut ledger, said) = self.write_line(&open.found.id, open.ledger.clone(), line)?;
-        if let (Some(bytes), Some(step)) = (new, step) {
-            let key = Key::Document(open.found.place.clone());
+        if let Some(bytes) = new {
             self.store.put(&key, open.read.version.as_ref(), &bytes)?;
             ledger.protected = protected(&open.workflow, &step.document);
             ledger.document.clone_from(&open.found.place);
+            ledger.written = true;
         }
+        ledger.phase.clone_from(&step.to);
+        self.transcribe(&step.effects, &mut open.notes);
         // What was noticed now is not noticed again when the event is put again.
         ledger.untold.extend(open.notes.drain(..).chain(said));
-        self.put_ledger(&open.found.id, open.ledger_version.as_ref(), &ledger)
+        self.put_ledger(&open.found.id, open.ledger_version.as_ref(), &ledger)?;
+        Ok(Some(after))
     }
 
     /// Whether the workflow may run commands and write files.

@@ -135,6 +135,7 @@ impl Gate<'_> {
         match (parsed, workflow.presumed) {
             (Ok(document), _) => Ok(Read { text, version, document, problem: None }),
             (Err(GateError::Unreadable(why)), Some(presumed)) => {
+                let why = why.strip_prefix(&found.place).unwrap_or(&why).trim();
                 let problem = Some(format!("{} cannot be used: {why}", found.place));
                 Ok(Read { version, problem, ..self.presume(found, workflow, presumed)? })
             }
@@ -235,7 +236,8 @@ impl Gate<'_> {
     ) -> Result<Answered, GateError> {
         let Open { found, workflow, mut ledger, ledger_version, read, before, .. } = open;
         let mut notes = open.notes;
-        if let (Some(problem), true) = (&read.problem, new.is_some()) {
+        let acts = step.effects.contains(&Effect::Remove) || new.is_some();
+        if let (Some(problem), true) = (&read.problem, acts) {
             // What cannot be read is not overwritten.
             step.undo(refusal(event, format!("{problem}. Mend it, or remove it.")));
             new = None;
@@ -274,7 +276,12 @@ impl Gate<'_> {
             Some(Last { at: now, event: event.name.clone(), answer: step.answer.clone() });
         self.pin(&found.id, &workflow, &mut ledger)?;
         ledger.document.clone_from(&found.place);
-        ledger.protected = protected(&workflow, &step.document);
+        // What is presumed was not read.
+        if read.problem.is_none() {
+            ledger.protected = protected(&workflow, &step.document);
+        }
+        ledger.phase.clone_from(&step.to);
+        ledger.ended_by_hand = false;
         ledger.finished = None;
         ledger.removed = false;
         let outer = workflow.outer();
@@ -318,6 +325,7 @@ impl Gate<'_> {
                 error => error.into(),
             })?;
         }
+        self.transcribe(&step.effects, &mut notes);
         if ended {
             ledger.finished = self.store.version(&key)?.map(|version| version.0);
         }
@@ -357,10 +365,25 @@ impl Gate<'_> {
                         return Err(GateError::Other(format!("{shown}: {}", output.trim_end())));
                     }
                 }
+                Effect::Move { from, to } => self.store.move_text(from, to)?,
                 Effect::Remove => removed = true,
+                // Once the step counts.
+                Effect::Append { .. } => {}
             }
         }
         Ok(removed)
+    }
+
+    /// Adds the lines of a step to the workflow's own record. The journal has all of it already, so one
+    /// that cannot be written is only said.
+    pub(super) fn transcribe(&self, effects: &[Effect], notes: &mut Vec<String>) {
+        for effect in effects {
+            if let Effect::Append { place, line } = effect
+                && let Err(error) = self.store.append_text(place, line)
+            {
+                notes.push(error.to_string());
+            }
+        }
     }
 
     /// Appends a journal line that continues the chain, and counts it.
@@ -420,11 +443,12 @@ impl Gate<'_> {
 
 /// What an expression sees as `run`.
 pub(super) fn run_facts(found: &Found, problem: Option<String>) -> RunFacts {
-    RunFacts { name: found.id.name.clone(), document: found.place.clone(), problem }
+    let (name, document) = (found.id.name.clone(), found.place.clone());
+    RunFacts { name, document, problem, reviews: found.ledger.tally.reviews }
 }
 
 /// The answer where nothing is done: a stop is let go, an action is refused.
-fn refusal(event: &Event, why: String) -> Answer {
+pub(super) fn refusal(event: &Event, why: String) -> Answer {
     if event.is_question() {
         Answer::allow_saying(Outcome::Fault, why)
     } else {

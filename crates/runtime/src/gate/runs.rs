@@ -67,7 +67,10 @@ pub struct Report {
 impl Gate<'_> {
     /// All runs of the project, the oldest first, and what could not be looked at.
     pub fn runs(&self) -> (Vec<Found>, Vec<String>) {
-        self.find(false)
+        let (mut runs, faults) = self.find(false);
+        // A folder without a file in it is none.
+        runs.retain(|run| !run.unheard || self.store.changed_at(&run.place).is_some());
+        (runs, faults)
     }
 
     /// The runs without those that are known to have ended, as far as that saves time.
@@ -247,7 +250,10 @@ impl Gate<'_> {
         };
         // A phase that somebody else has set is no success.
         let set = found.ledger.protected.get(&outer.field);
-        let by_hand = found.ledger.is_ended_by_hand(&outer.field, &phase)
+        let derived = outer.derive.is_some()
+            && (found.ledger.ended_by_hand || found.ledger.is_left_by_hand(&phase));
+        let by_hand = derived
+            || found.ledger.is_ended_by_hand(&outer.field, &phase)
             || set.is_some_and(|set| set.trim_matches('"') != phase);
         let condition = match (&found.ledger.cancelled, outer.get(id).ends, found.ledger.outcome())
         {

@@ -14,6 +14,9 @@ use crate::world::Told;
 /// How long an owner may be silent before another session may take its run.
 const LEASE: SignedDuration = SignedDuration::from_mins(30);
 
+/// How long ago a folder may have been changed that is taken for what a session works on.
+const LATELY: SignedDuration = SignedDuration::from_hours(24);
+
 /// How much of a block's reason a note repeats.
 const MOST_REASON: usize = 4_000;
 
@@ -60,32 +63,43 @@ impl Gate<'_> {
     ) -> Vec<(Found, Standing)> {
         let now = Timestamp::now();
         let open = runs.into_iter().filter(|run| run.is_open(self.store));
-        let mut runs: Vec<(Found, Standing)> = open
-            .map(|run| {
-                let standing = standing(&run.ledger, session, now);
-                (run, standing)
-            })
-            .filter(|(_, standing)| *standing != Standing::Foreign)
-            .collect();
-        let owns = runs.iter().any(|(_, standing)| *standing == Standing::Own);
-        if owns {
-            runs.retain(|(run, _)| !run.unheard);
-        }
+        let runs = open.map(|run| {
+            let standing = standing(&run.ledger, session, now);
+            (run, standing)
+        });
+        let (folders, mut runs): (Vec<_>, Vec<_>) = runs.partition(|(run, _)| run.presumed);
+        runs.retain(|(_, standing)| *standing != Standing::Foreign);
+        runs.extend(self.meant(folders, now));
         runs.sort_by_key(|(_, standing)| *standing != Standing::Own);
-        self.latest_first(runs)
+        runs
     }
 
-    /// Where folders are runs, the one that was changed last is meant: it comes first among those
-    /// that are nobody's, behind all others.
-    fn latest_first(&self, runs: Vec<(Found, Standing)>) -> Vec<(Found, Standing)> {
-        let is_guessed =
-            |(run, standing): &(Found, Standing)| run.presumed && *standing != Standing::Own;
-        let (guessed, mut runs): (Vec<_>, Vec<_>) = runs.into_iter().partition(is_guessed);
-        let places: Vec<&str> = guessed.iter().map(|(run, _)| &*run.place).collect();
+    /// Of folders that are runs, those of the session; and the one that was changed last, if it is
+    /// nobody's and was changed lately. Behind it come others like it, in case it has ended.
+    fn meant(&self, folders: Vec<(Found, Standing)>, now: Timestamp) -> Vec<(Found, Standing)> {
+        let places: Vec<&str> = folders.iter().map(|(run, _)| &*run.place).collect();
         let order = self.store.latest_first(&places);
-        let mut guessed: Vec<Option<_>> = guessed.into_iter().map(Some).collect();
-        runs.extend(order.into_iter().filter_map(|index| guessed[index].take()));
-        runs
+        let (mut own, mut guessed, mut settled) = (Vec::new(), Vec::new(), Vec::new());
+        let mut folders: Vec<Option<_>> = folders.into_iter().map(Some).collect();
+        for (run, standing) in order.into_iter().filter_map(|index| folders[index].take()) {
+            let workflow = run.id.workflow.clone();
+            match standing {
+                Standing::Own => {
+                    settled.push(workflow);
+                    own.push((run, standing));
+                }
+                Standing::Foreign => settled.push(workflow),
+                Standing::Free if settled.contains(&workflow) => {}
+                Standing::Free => match self.store.changed_at(&run.place) {
+                    Some(at) if now.duration_since(at) < LATELY => guessed.push((run, standing)),
+                    Some(_) => settled.push(workflow),
+                    None => {}
+                },
+            }
+        }
+        own.sort_by_key(|(run, _)| run.ledger.started_at);
+        own.extend(guessed);
+        own
     }
 
     /// Runs of a session that an agent has cancelled, of which the user is told once.
@@ -146,6 +160,23 @@ impl Gate<'_> {
             taken = true;
         }
         (notes, faults)
+    }
+
+    /// Gives a run that a folder makes to the session that asks for it, if it is nobody's. Where it is
+    /// somebody's, that is told.
+    pub fn claim(&self, found: &Found, event: &Event) -> Result<Option<String>, GateError> {
+        let Some(session) = event.session.as_deref().filter(|_| found.presumed) else {
+            return Ok(None);
+        };
+        match standing(&found.ledger, Some(session), Timestamp::now()) {
+            Standing::Own => Ok(None),
+            Standing::Free => self.give(found, event, Some(session.to_string())).map(|()| None),
+            Standing::Foreign => Ok(Some(format!(
+                "run {0} belongs to another session, so it does not answer the stops of this one; \
+                 `phasegate adopt {0}` takes it over",
+                found.id
+            ))),
+        }
     }
 
     /// Puts what a client tells to the rules, if they are about it.

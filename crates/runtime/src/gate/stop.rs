@@ -15,6 +15,7 @@ use crate::git;
 use crate::governor::{Situation, state_without};
 use crate::journal::Line;
 use crate::ledger::{Insisting, Last, Owner};
+use crate::run::RunId;
 use crate::world::Told;
 
 /// A stop, as a client reports it.
@@ -59,20 +60,29 @@ impl Gate<'_> {
         let runs = self.in_order(runs, stop.session.as_deref());
         let insisting = |(run, _): &(Found, Standing)| run.ledger.is_insisting(&stop.session);
         let ours = runs.iter().any(insisting);
-        let mut guessed: Vec<String> = Vec::new();
+        let mut free: Vec<RunId> = Vec::new();
         for (run, standing) in &runs {
             let is_free = *standing == Standing::Free;
             let answered = verdict.answers.iter().any(|answered| !answered.over);
-            let taken = is_free && stop.session.is_some() && answered;
+            // Where folders are runs, the one that was changed last is asked beside the session's own.
+            let workflow = &run.id.workflow;
+            let is_guessed = run.presumed && is_free;
+            let others = verdict
+                .answers
+                .iter()
+                .any(|it| !it.over && (!is_guessed || it.run.workflow != *workflow));
+            let taken = is_free && stop.session.is_some() && answered && others;
             if taken || verdict.block().is_some() {
                 break;
             }
-            // Where folders are runs, one of them is meant.
-            if run.presumed && *standing != Standing::Own {
-                if guessed.contains(&run.id.workflow) || (run.unheard && self.is_ended(run)) {
-                    continue;
-                }
-                guessed.push(run.id.workflow.clone());
+            let guessed = |answered: &Answered| !answered.over && free.contains(&answered.run);
+            if is_guessed
+                && (verdict.answers.iter().any(guessed) || (run.unheard && self.is_ended(run)))
+            {
+                continue;
+            }
+            if is_guessed {
+                free.push(run.id.clone());
             }
             match self.with_checks(run, |checking| self.answer_stop(run, stop, ours, checking)) {
                 Ok(answered) => verdict.answers.extend(answered),
@@ -109,11 +119,24 @@ impl Gate<'_> {
             open.ledger.fired = Some(now);
             let outer = open.workflow.outer();
             let phase = phase_name(&open.workflow, &open.document);
-            let ended = outer.phase(&phase).is_some_and(|phase| outer.get(phase).ends.is_some());
+            let ends = outer.phase(&phase).and_then(|phase| outer.get(phase).ends);
+            let ended = ends.is_some();
             // Where the review that was just made has ended the run, its rules may speak of that.
             if ended && !checking.has_reviewed() {
                 open.ledger.finished = open.read.version.as_ref().map(|it| it.0.clone());
-                if !open.ledger.is_ended_by_hand(&outer.field, &phase) || open.notes.is_empty() {
+                let derived = outer.derive.is_some()
+                    && ends == Some(Outcome::Done)
+                    && open.ledger.is_left_by_hand(&phase);
+                if derived {
+                    open.notes.push(format!(
+                        "run {}: somebody has ended it in phase `{phase}`, and not Phasegate.",
+                        found.id
+                    ));
+                    open.ledger.phase.clone_from(&phase);
+                    open.ledger.ended_by_hand = true;
+                }
+                let by_hand = derived || open.ledger.is_ended_by_hand(&outer.field, &phase);
+                if !by_hand || open.notes.is_empty() {
                     open.ledger.untold.append(&mut open.notes);
                     self.put_ledger(&found.id, open.ledger_version.as_ref(), &open.ledger)?;
                     if let (Some(version), true) =
@@ -153,6 +176,11 @@ impl Gate<'_> {
                 return self.pass(open, &event, answer, Some(why)).map(Some);
             }
             let mut step = self.decide(&mut open, &event, &stop.told, checking);
+            // What is still being made is not reviewed.
+            if stop.background && step.review.take().is_some() {
+                let message = format!("Run {} waits for background work.", found.id);
+                step.answer = Answer::waiting(Until::Background, message);
+            }
             self.missing(&mut open, checking, &event, &mut step)?;
             self.reenter(&open, stop, told.as_ref(), &mut step);
             let new = written(&open, &step);

@@ -1,0 +1,96 @@
+//! Workers: agents that do the work of a phase, each a process of its own. What they say about it is
+//! shown; what counts is what they leave behind.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use phasegate_engine::step::Work;
+
+use crate::process::{self, End, Streams};
+use crate::run::RunId;
+use crate::world;
+
+/// Where workers leave their logs.
+pub const FOLDER: &str = ".phasegate/work";
+
+/// How often what a worker prints is looked at.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// How a worker ended.
+#[derive(Clone, Debug)]
+pub struct Worked {
+    /// None where it did not end by itself.
+    pub exit_code: Option<i32>,
+    /// That, in words.
+    pub end: String,
+    pub seconds: u64,
+    /// All that it printed.
+    pub log: String,
+}
+
+/// Has work done, and shows what the worker prints to whoever watches.
+///
+/// # Errors
+/// Where the worker's files cannot be made.
+pub fn work(
+    root: &Path,
+    run: &RunId,
+    work: &Work,
+    watch: Option<&dyn Fn(&[u8])>,
+) -> io::Result<Worked> {
+    let name = process::log_name(run, &work.worker);
+    let place = |kind: &str| {
+        let place = format!("{FOLDER}/{name}.{kind}");
+        world::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))
+    };
+    let (input, log) = (place("prompt")?, place("log")?);
+    fs::write(&input, &work.prompt)?;
+    File::create(&log)?;
+    let since = Instant::now();
+    let (command, folder, timeout) = (work.run.clone(), root.to_path_buf(), work.timeout);
+    let (own_input, own_log) = (input.clone(), log.clone());
+    let (ended, end) = channel();
+    std::thread::spawn(move || {
+        let streams = Streams { input: Some(&own_input), output: None, log: &own_log };
+        let _ = ended.send(process::run(&command, &folder, timeout, &streams, &[]));
+    });
+    let mut shown = 0;
+    let mut show = || {
+        if let Some(watch) = watch {
+            shown += pass_on(&log, shown, watch);
+        }
+    };
+    let end = loop {
+        match end.recv_timeout(GLANCE) {
+            Ok(end) => break end,
+            Err(RecvTimeoutError::Timeout) => show(),
+            Err(RecvTimeoutError::Disconnected) => break Err(io::Error::other("it was given up")),
+        }
+    };
+    show();
+    let _ = fs::remove_file(&input);
+    let (exit_code, end) = match end? {
+        End::Exited(code) => (Some(code), format!("ended with exit code {code}")),
+        End::Killed(signal) => (None, format!("was killed by signal {signal}")),
+        End::TimedOut => (None, format!("took longer than {} seconds", timeout.as_secs())),
+        End::Flooded => (None, "printed without end and was stopped".into()),
+        End::GivenUp => (None, "was given up".into()),
+        End::NotStarted(why) => (None, why),
+    };
+    let (seconds, log) = (since.elapsed().as_secs(), format!("{FOLDER}/{name}.log"));
+    Ok(Worked { exit_code, end, seconds, log })
+}
+
+/// Shows what was added to a log; how much that was.
+fn pass_on(log: &Path, from: u64, watch: &dyn Fn(&[u8])) -> u64 {
+    let Ok(mut file) = File::open(log) else { return 0 };
+    let mut bytes = Vec::new();
+    let moved = io::Seek::seek(&mut file, io::SeekFrom::Start(from));
+    if moved.and_then(|_| file.read_to_end(&mut bytes)).is_ok() && !bytes.is_empty() {
+        watch(&bytes);
+    }
+    bytes.len() as u64
+}
