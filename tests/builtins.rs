@@ -5,6 +5,8 @@ use phasegate_engine::lint::lint;
 use phasegate_engine::resolve::{Expressions, Overrides, resolve};
 use phasegate_runtime::catalog::{Origin, general};
 
+use crate::scene::Scene;
+
 #[test]
 fn every_built_in_workflow_resolves_lints_clean_and_is_covered_by_its_cases() {
     let entries: Vec<_> =
@@ -60,5 +62,17 @@ fn the_documentation_has_every_function_and_filter() {
     let docs = std::fs::read_to_string(path).unwrap();
     for (name, text) in FUNCTIONS.iter().chain(FILTERS).chain(TESTS) {
         assert!(docs.contains(text), "docs/workflows.md does not say of {name}: {text}");
+    }
+}
+
+#[test]
+fn every_built_in_workflow_has_a_demo_that_plays() {
+    let scene = Scene::new();
+    for name in ["triage", "loop", "plan", "task"] {
+        let said = scene.ok(&["demo", name]);
+        assert!(
+            said.contains("Without the gate the agent would have stopped at the first."),
+            "{said}"
+        );
     }
 }

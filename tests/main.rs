@@ -23,4 +23,5 @@ mod reentry;
 mod reviewers;
 mod sessions;
 mod tampering;
+mod tasks;
 mod triage_run;

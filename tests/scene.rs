@@ -92,6 +92,11 @@ impl Scene {
 
     /// Runs a command as a person in a terminal does.
     pub fn by_hand(&self, args: &[&str]) -> Ran {
+        self.by_hand_with(args, &[])
+    }
+
+    /// The same, with an environment.
+    pub fn by_hand_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
@@ -99,7 +104,8 @@ impl Scene {
         let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
         let line = std::fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
         let mut command = self.command();
-        command.args(args).stdin(line).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(args).envs(env.iter().copied()).stdin(line);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         finish(command.spawn().unwrap())
     }
 

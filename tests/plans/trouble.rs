@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{DIR, Plans, due};
+use super::{DIR, Plans, due, is_alive};
 
 /// A plan whose workflow is the project's own, with a change.
 pub fn ejected(from: &str, to: &str) -> Plans {
@@ -18,13 +18,6 @@ pub fn ejected(from: &str, to: &str) -> Plans {
 }
 
 const ANSWER: &str = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"All is well: {\"verdict\":\"PASS\"}","total_cost_usd":0.1,"structured_output":{"verdict":"PASS"}}"#;
-
-/// Whether a process with this text in its command line is alive.
-fn is_alive(text: &str) -> bool {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let lines = processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok());
-    lines.map(|line| String::from_utf8_lossy(&line).into_owned()).any(|line| line.contains(text))
-}
 
 #[test]
 fn a_reviewer_that_misbehaves_opens_the_gate_loudly_and_changes_nothing() {

@@ -17,6 +17,8 @@ pub struct Check {
     pub about: String,
     /// The program and its arguments; no shell reads them.
     pub run: Vec<String>,
+    /// The constant that has them. Where its list is empty, there is nothing to check.
+    pub constant: Option<String>,
     pub timeout: Duration,
 }
 

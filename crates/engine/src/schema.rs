@@ -6,8 +6,10 @@ use schemars::{JsonSchema, schema_for};
 
 use crate::definition::{
     ActionText, CheckText, CommandText, FieldText, Head, MachineHead, PhaseHead, ReviewerText,
-    RuleText,
+    RuleText, WorkerText,
 };
+use crate::types::{RecordId, Type};
+use crate::workflow::Workflow;
 
 /// A whole definition, as far as a schema can tell.
 #[derive(JsonSchema)]
@@ -38,6 +40,8 @@ struct File {
     check: Option<BTreeMap<String, CheckText>>,
     /// Commands that rules run, by name.
     command: Option<BTreeMap<String, CommandText>>,
+    /// Agents that work, by name.
+    worker: Option<BTreeMap<String, WorkerText>>,
     /// Agents that judge, by name.
     reviewer: Option<BTreeMap<String, ReviewerText>>,
 }
@@ -83,4 +87,76 @@ pub fn schema() -> String {
     let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// The schema of what fits a record of a workflow; none where it has no such record.
+pub fn of_record(workflow: &Workflow, record: &str) -> Option<serde_json::Value> {
+    let id = workflow.records.named(record)?;
+    let mut parts = serde_json::Map::new();
+    let mut schema = object(workflow, id, &mut parts);
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    schema["title"] = format!("{record} of {}", workflow.name).into();
+    if !parts.is_empty() {
+        schema["$defs"] = parts.into();
+    }
+    Some(schema)
+}
+
+fn object(
+    workflow: &Workflow,
+    id: RecordId,
+    parts: &mut serde_json::Map<String, serde_json::Value>,
+) -> serde_json::Value {
+    let record = workflow.records.get(id).clone();
+    let mut properties = serde_json::Map::new();
+    let mut required = Vec::new();
+    for field in &record.fields {
+        let mut schema = of_type(workflow, &field.ty, parts);
+        if let Some(default) = &field.default {
+            let default = serde_json::from_str(&default.to_text(None)).unwrap_or_default();
+            schema["default"] = default;
+        }
+        if field.optional {
+            schema = serde_json::json!({ "anyOf": [schema, { "type": "null" }] });
+        } else if field.default.is_none() {
+            required.push(field.name.to_string());
+        }
+        properties.insert(field.name.to_string(), schema);
+    }
+    serde_json::json!({ "type": "object", "properties": properties, "required": required })
+}
+
+fn of_type(
+    workflow: &Workflow,
+    ty: &Type,
+    parts: &mut serde_json::Map<String, serde_json::Value>,
+) -> serde_json::Value {
+    use serde_json::json;
+    match ty {
+        Type::Any => json!({}),
+        Type::String => json!({ "type": "string" }),
+        Type::Integer => json!({ "type": "integer" }),
+        Type::Number => json!({ "type": "number" }),
+        Type::Boolean => json!({ "type": "boolean" }),
+        Type::OneOf(values) => {
+            let values: Vec<&str> = values.iter().map(|value| &**value).collect();
+            json!({ "type": "string", "enum": values })
+        }
+        Type::List(inner) => {
+            json!({ "type": "array", "items": of_type(workflow, inner, parts) })
+        }
+        Type::Map(inner) => {
+            json!({ "type": "object", "additionalProperties": of_type(workflow, inner, parts) })
+        }
+        Type::Record(id) => {
+            let name = workflow.records.get(*id).name.to_string();
+            if !parts.contains_key(&name) {
+                // Known before it is made: a record may have itself in it.
+                parts.insert(name.clone(), serde_json::Value::Null);
+                let schema = object(workflow, *id, parts);
+                parts.insert(name.clone(), schema);
+            }
+            json!({ "$ref": format!("#/$defs/{name}") })
+        }
+    }
 }

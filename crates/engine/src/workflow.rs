@@ -334,6 +334,16 @@ impl Workflow {
             })
     }
 
+    /// Whether the command of a check is a constant that is empty.
+    pub fn has_nothing_to_check(&self, name: &str) -> bool {
+        let check = self.checks.iter().find(|check| check.name == name);
+        let constant = check.and_then(|check| check.constant.as_ref());
+        constant.is_some_and(|constant| {
+            let found = self.constants.iter().find(|(known, _)| known == constant);
+            matches!(found, Some((_, Json::List(list))) if list.0.is_empty())
+        })
+    }
+
     /// Whether a rule is about the event.
     pub fn hears(&self, event: &str) -> bool {
         self.rules().any(|(_, rule)| rule.on.iter().any(|on| on == event))

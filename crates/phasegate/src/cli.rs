@@ -12,6 +12,8 @@ mod lint;
 mod list;
 mod log;
 mod owner;
+mod repl;
+mod schema;
 mod status;
 mod test;
 mod trust;
@@ -104,7 +106,9 @@ enum Command {
     /// Play a whole run with a scripted agent, in a temporary project
     Demo(demo::Options),
     /// Print the JSON schema of workflow definitions, for editors
-    Schema,
+    Schema(schema::Options),
+    /// Work on a run line by line, with the actions of its workflow
+    Repl(repl::Options),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  phasegate completions bash > ~/.local/share/bash-completion/completions/phasegate"
@@ -219,10 +223,8 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
         Command::Test(options) => test::run(project, &options),
         Command::Eject(options) => eject::run(project, &options),
         Command::Demo(options) => demo::run(project, &options),
-        Command::Schema => {
-            print::out(&phasegate_engine::schema::schema());
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Schema(options) => schema::run(project, &options),
+        Command::Repl(options) => repl::run(project, &options),
         Command::Completions { shell } => {
             let mut full = full;
             let mut script = Vec::new();

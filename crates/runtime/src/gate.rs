@@ -21,6 +21,7 @@ use crate::catalog::{Entry, LoadError};
 use crate::project::Project;
 use crate::run::RunId;
 use crate::store::{Store, StoreError};
+use crate::worker::Watch;
 
 pub use commit::CANCEL;
 pub use runs::{Found, Report};
@@ -77,7 +78,7 @@ pub struct Gate<'p> {
     store: &'p dyn Store,
     loaded: RefCell<HashMap<String, Rc<Workflow>>>,
     /// Who sees what a worker prints, as it prints it.
-    watch: Option<&'p dyn Fn(&[u8])>,
+    watch: Option<&'p Watch>,
 }
 
 impl<'p> Gate<'p> {
@@ -88,7 +89,7 @@ impl<'p> Gate<'p> {
 
     /// The same, with somebody who watches the workers.
     #[must_use]
-    pub fn watched(self, watch: &'p dyn Fn(&[u8])) -> Gate<'p> {
+    pub fn watched(self, watch: &'p Watch) -> Gate<'p> {
         Gate { watch: Some(watch), ..self }
     }
 

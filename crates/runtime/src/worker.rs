@@ -19,6 +19,9 @@ pub const FOLDER: &str = ".phasegate/work";
 /// How often what a worker prints is looked at.
 const GLANCE: Duration = Duration::from_millis(100);
 
+/// Who sees what a worker prints, as it prints it.
+pub type Watch = dyn Fn(&[u8]);
+
 /// How a worker ended.
 #[derive(Clone, Debug)]
 pub struct Worked {
@@ -35,12 +38,7 @@ pub struct Worked {
 ///
 /// # Errors
 /// Where the worker's files cannot be made.
-pub fn work(
-    root: &Path,
-    run: &RunId,
-    work: &Work,
-    watch: Option<&dyn Fn(&[u8])>,
-) -> io::Result<Worked> {
+pub fn work(root: &Path, run: &RunId, work: &Work, watch: Option<&Watch>) -> io::Result<Worked> {
     let name = process::log_name(run, &work.worker);
     let place = |kind: &str| {
         let place = format!("{FOLDER}/{name}.{kind}");
@@ -85,7 +83,7 @@ pub fn work(
 }
 
 /// Shows what was added to a log; how much that was.
-fn pass_on(log: &Path, from: u64, watch: &dyn Fn(&[u8])) -> u64 {
+fn pass_on(log: &Path, from: u64, watch: &Watch) -> u64 {
     let Ok(mut file) = File::open(log) else { return 0 };
     let mut bytes = Vec::new();
     let moved = io::Seek::seek(&mut file, io::SeekFrom::Start(from));

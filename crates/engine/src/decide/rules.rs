@@ -117,7 +117,7 @@ impl<'w> Deciding<'w> {
             return Ok(());
         }
         let (place, line) = (self.text(place)?, self.text(line)?);
-        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = line.trim().replace('\n', " ");
         self.effects.push(Effect::Append { place, line });
         Ok(())
     }

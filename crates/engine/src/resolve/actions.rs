@@ -159,7 +159,11 @@ impl Resolver<'_> {
             }
         };
         let timeout = self.timeout(name, text.timeout.as_deref());
-        Check { name: name.get_ref().clone(), about: text.about.clone(), run, timeout }
+        let constant = match text.run.get_ref() {
+            CommandLineText::Texts(_) => None,
+            CommandLineText::Expression(constant) => Some(constant.clone()),
+        };
+        Check { name: name.get_ref().clone(), about: text.about.clone(), run, constant, timeout }
     }
 
     pub(super) fn worker(&mut self, name: &Spanned<String>, text: &WorkerText) -> Option<Worker> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use phasegate_engine::answer::Answer;
+use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::decide::{params, phase_name};
 use phasegate_engine::definition::ParamType;
 use phasegate_engine::json::Json;
@@ -61,7 +61,7 @@ pub fn command(entry: &Entry) -> Command {
 }
 
 /// The action that a command line names, and its own arguments.
-fn chosen<'w, 'm>(
+pub fn chosen<'w, 'm>(
     workflow: &'w Workflow,
     matches: &'m ArgMatches,
 ) -> Option<(&'m str, Option<&'w Action>, &'m ArgMatches)> {
@@ -200,9 +200,14 @@ fn show_text(
 fn say(answered: &Answered, as_json: bool) -> ExitCode {
     if as_json {
         print::json(&answered.answer);
+    } else if let Answer::Allow { until: Some(Until::External), message: Some(text), .. } =
+        &answered.answer
+    {
+        // What somebody else is to do now.
+        print::line(text.trim_end());
     } else {
         let text = answered.answer.text().map(|text| format!(": {text}")).unwrap_or_default();
-        print::line(&format!("{}: {}{text}", answered.run, answered.answer));
+        print::line(&format!("{}: {}{}", answered.run, answered.answer, text.trim_end()));
     }
     for note in &answered.notes {
         print::note(&format!("note: {note}"));

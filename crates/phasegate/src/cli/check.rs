@@ -45,13 +45,15 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     }
 }
 
-/// Every check with its workflow. A workflow that cannot be read has none.
+/// Every check that has something to run, with its workflow. A workflow that cannot be read has none.
 fn all(project: &Project, gate: &Gate) -> Vec<(Rc<Workflow>, usize)> {
     let workflows = project.workflows.iter().filter_map(|entry| gate.workflow(&entry.name).ok());
     workflows
         .flat_map(|workflow| {
-            let checks = workflow.checks.len();
-            (0..checks).map(move |index| (workflow.clone(), index))
+            let checks = 0..workflow.checks.len();
+            let own = checks
+                .filter(|index| !workflow.has_nothing_to_check(&workflow.checks[*index].name));
+            own.map(|index| (workflow.clone(), index)).collect::<Vec<_>>()
         })
         .collect()
 }

@@ -1,0 +1,472 @@
+//! The `task` workflow: a phase only when its evidence is there.
+
+mod diagram;
+mod repl;
+
+use serde_json::{Value, json};
+
+use crate::scene::{Ran, Said, Scene, finish};
+
+/// The task's folder.
+pub const DIR: &str = ".phasegate/tasks/greet";
+
+/// A repository with a task in it.
+pub struct Tasks {
+    pub scene: Scene,
+}
+
+impl Tasks {
+    pub fn new() -> Tasks {
+        Tasks::with("[workflow.task.const]\nTESTS = [\"sh\", \"test.sh\"]\n")
+    }
+
+    pub fn with(config: &str) -> Tasks {
+        let scene = Scene::new();
+        scene.file("greet.sh", "echo Hello\n").file("other.sh", "echo other\n");
+        scene.file(
+            "test.sh",
+            "sh greet.sh | grep -q Hello || { echo greet.sh is wrong; exit 1; }\n",
+        );
+        scene.file(".gitignore", "home/\n.phasegate/\n").file(".phasegate/config.toml", config);
+        for args in [["init", "-q"].as_slice(), &["add", "."], &["commit", "-qm", "x"]] {
+            scene.git(args);
+        }
+        let tasks = Tasks { scene };
+        tasks.ok(&["new", "--title", "Greet"]);
+        tasks
+    }
+
+    fn command(&self, args: &[&str]) -> std::process::Command {
+        let mut command = self.scene.command();
+        command.arg("task").args(args).env("PHASEGATE_TRUST_ALL", "1");
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Ran {
+        finish(self.scene.spawn(self.command(args), b""))
+    }
+
+    pub fn ok(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        ran.stdout
+    }
+
+    /// A command that is refused, and why.
+    #[track_caller]
+    pub fn refused(&self, args: &[&str], why: &str) {
+        let phase = self.phase();
+        let ran = self.run(args);
+        assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
+        let told = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(told.contains(why), "{why:?} is not in {told}");
+        assert_eq!(self.phase(), phase);
+    }
+
+    /// A command as a person in a terminal gives it.
+    pub fn by_hand(&self, args: &[&str]) -> Ran {
+        self.scene
+            .by_hand_with(&[["task"].as_slice(), args].concat(), &[("PHASEGATE_TRUST_ALL", "1")])
+    }
+
+    pub fn stop(&self) -> Said {
+        self.stop_as(false)
+    }
+
+    pub fn stop_as(&self, again: bool) -> Said {
+        let mut payload = self.scene.payload();
+        payload["stop_hook_active"] = json!(again);
+        self.scene.hook_raw(payload.to_string().as_bytes(), &[("PHASEGATE_TRUST_ALL", "1")])
+    }
+
+    pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> &Tasks {
+        self.scene.file(&format!("{DIR}/{name}"), text);
+        self
+    }
+
+    pub fn state(&self) -> Value {
+        self.scene.json(&format!("{DIR}/state.json"))
+    }
+
+    pub fn phase(&self) -> String {
+        self.state()["phase"].as_str().unwrap().to_string()
+    }
+
+    #[track_caller]
+    pub fn is_in(&self, phase: &str) -> &Tasks {
+        assert_eq!(self.phase(), phase);
+        self
+    }
+
+    /// Writes a plan; `mark` makes it another one.
+    pub fn plan(&self, mark: &str) -> &Tasks {
+        let plan = json!({
+            "id": "greet", "title": mark, "goals": ["greet"],
+            "acceptance_criteria": [{ "id": "a", "description": "it greets", "must_have": true }],
+            "file_plan": [{ "path": "greet.sh", "intent": "modify" }],
+        });
+        self.file("planning/planning.ai.json", plan.to_string())
+    }
+
+    pub fn review_plan(&self, review: &Value) -> &Tasks {
+        self.file("review/plan-review.json", review.to_string())
+    }
+
+    /// Changes the code, and writes the patch.
+    pub fn code(&self, greeting: &str) -> &Tasks {
+        self.scene.file("greet.sh", format!("echo {greeting}\n"));
+        let patch = self.scene.git(&["diff"]);
+        self.file("code/diff.patch", patch).file("code/files/greet.sh", greeting)
+    }
+
+    pub fn review_code(&self, review: &Value) -> &Tasks {
+        self.file("review/code-review.json", review.to_string())
+    }
+
+    /// Goes on to a phase, with all that it takes.
+    pub fn up_to(&self, phase: &str) -> &Tasks {
+        while self.phase() != phase {
+            match self.phase().as_str() {
+                "planning" => self.plan("one"),
+                "plan_review" => self.review_plan(&json!({ "ok": true, "reviewers": [] })),
+                "codegen" => self.code("Hello, you"),
+                "review" => self.review_code(&json!({ "ok": true, "issues": [] })),
+                _ => self,
+            };
+            self.ok(&["next"]);
+        }
+        self
+    }
+}
+
+#[test]
+fn a_task_goes_its_way_by_its_artifacts() {
+    let tasks = Tasks::new();
+    assert_eq!(tasks.scene.read(&format!("{DIR}/planning/brief.md")), "# Greet\n");
+    tasks.refused(&["next"], "planning.ai.json is missing");
+    tasks.up_to("accept");
+    let report = tasks.scene.json(&format!("{DIR}/eval/eval-report.json"));
+    assert_eq!(report["overall_pass"], true);
+    assert_eq!(report["suites"][0]["command"], json!(["sh", "test.sh"]));
+    assert_eq!(report["meta"]["tree"].as_str().unwrap().len(), 40);
+    // Nobody but a person decides.
+    tasks.refused(&["next"], "for people");
+    tasks.refused(&["accept"], "is for people");
+    assert_eq!(tasks.by_hand(&["accept", "--reason", "it greets"]).code, Some(0));
+    tasks.is_in("done");
+    let decision = tasks.scene.json(&format!("{DIR}/accept/decision.json"));
+    assert_eq!(
+        (&decision["verdict"], &decision["reasons"]),
+        (&json!("accepted"), &json!(["it greets"]))
+    );
+    assert!(tasks.scene.ok(&["status"]).contains("done in phase done"));
+    let transcript = tasks.scene.read(&format!("{DIR}/transcript.jsonl"));
+    let lines: Vec<Value> =
+        transcript.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let moves = lines.iter().flat_map(|line| line["moves"].as_array().unwrap());
+    let moves: Vec<&str> = moves.map(|step| step["to"].as_str().unwrap()).collect();
+    assert_eq!(moves, ["plan_review", "codegen", "review", "test", "accept", "done"]);
+    tasks.scene.ok(&["log", "--verify"]);
+}
+
+#[test]
+fn ids_are_readable_and_unique() {
+    let tasks = Tasks::new();
+    for name in ["greet-2", "greet-3"] {
+        let said = tasks.ok(&["new", "--title", "Greet"]);
+        assert!(said.contains(&format!("Run task/{name} has started")), "{said}");
+    }
+    let said = tasks.ok(&["new", "--title", "Fix ../../etc & the Rest!", "--brief", "All of it."]);
+    assert!(said.contains("Run task/fix-..-..-etc---the-rest has started"), "{said}");
+}
+
+#[test]
+fn an_agent_is_told_what_is_missing_before_it_may_stop() {
+    let tasks = Tasks::new();
+    tasks.stop().blocks("planning.ai.json is missing");
+    tasks.plan("one");
+    tasks.stop_as(true).blocks("plan-review.json is missing");
+    tasks.review_plan(&json!({ "ok": true }));
+    tasks.stop_as(true).blocks("diff.patch is missing");
+    tasks.code("Goodbye");
+    tasks.stop_as(true).blocks("code-review.json is missing");
+    tasks.review_code(&json!({ "ok": true }));
+    // The gate runs the tests itself, and they fail.
+    tasks.stop_as(true).blocks("greet.sh is wrong");
+    tasks.is_in("codegen");
+    let report = tasks.scene.json(&format!("{DIR}/eval/eval-report.json"));
+    assert_eq!(
+        (&report["overall_pass"], &report["suites"][0]["exit_code"]),
+        (&json!(false), &json!(1))
+    );
+    tasks.code("Hello again");
+    tasks.stop_as(true).blocks("the review of an earlier round");
+    tasks.review_code(
+        &json!({ "ok": true, "issues": [{ "id": "n", "severity": "minor", "message": "m" }] }),
+    );
+    tasks.stop_as(true).allows_saying("waits for a person");
+    assert!(tasks.scene.ok(&["status"]).contains("waiting in phase accept"));
+}
+
+#[test]
+fn reviews_count_for_what_was_reviewed() {
+    let tasks = Tasks::new();
+    tasks.up_to("plan_review").review_plan(&json!({ "ok": true })).plan("another");
+    tasks.refused(&["codegen"], "the review is stale");
+    tasks.ok(&["next"]);
+    // It is the plan that was sent back: a new one is wanted.
+    tasks.is_in("planning").refused(&["next"], "still the plan that was sent back");
+    tasks.plan("a third").ok(&["next"]);
+    tasks.is_in("plan_review").refused(&["next"], "an earlier round");
+    tasks.review_plan(&json!({ "ok": true, "meta": { "plan_hash": "0000" } }));
+    tasks.refused(&["codegen"], "the review is stale");
+    tasks.review_plan(&json!({ "ok": true, "aggregate": 1 })).ok(&["next"]);
+    tasks.is_in("codegen").code("Hello, you").ok(&["next"]);
+    tasks.is_in("review").review_code(&json!({ "ok": true })).code("Hello, them");
+    tasks.refused(&["test"], "the review is stale");
+    tasks.ok(&["next"]);
+    tasks.is_in("codegen").ok(&["next"]);
+    tasks.is_in("review").refused(&["next"], "an earlier round");
+    tasks.review_code(&json!({ "ok": true, "issues": [] })).ok(&["next"]);
+    tasks.is_in("test").ok(&["test"]);
+    tasks.is_in("accept");
+    // After the tests, too.
+    tasks.scene.file("greet.sh", "echo Hello, nobody has tested this\n");
+    let ran = tasks.by_hand(&["accept"]);
+    assert!(ran.stdout.contains("is stale: the files have changed"), "{ran:?}");
+    tasks.is_in("accept");
+}
+
+#[test]
+fn invalid_evidence_satisfies_no_guard_and_says_what_is_wrong() {
+    let tasks = Tasks::new();
+    for (text, why) in [
+        ("{", "not valid JSON"),
+        (r#"{"title": 3, "goals": [], "acceptance_criteria": []}"#, "title"),
+        (
+            r#"{"title": "t", "goals": [], "acceptance_criteria": [{"id": "a"}]}"#,
+            "acceptance_criteria[0]",
+        ),
+        (
+            r#"{"title": "t", "goals": [], "acceptance_criteria": [], "file_plan": [{"path": "../../etc/passwd"}]}"#,
+            "not in the project",
+        ),
+        (
+            r#"{"title": "t", "goals": [], "acceptance_criteria": [], "file_plan": [{"path": "/etc/passwd"}]}"#,
+            "not in the project",
+        ),
+    ] {
+        tasks.file("planning/planning.ai.json", text).refused(&["next"], why);
+    }
+    tasks.up_to("plan_review").file("review/plan-review.json", r#"{"ok": "true"}"#);
+    tasks.refused(&["next"], "ok");
+    tasks.review_plan(&json!({ "ok": true })).ok(&["next"]);
+    // A patch that leads out of the project is not what was planned.
+    let out = "--- a/../../../etc/passwd\n+++ b/../../../etc/passwd\n@@ -1 +1 @@\n-x\n+y\n";
+    tasks
+        .file("code/diff.patch", out)
+        .file("code/files/x", "x")
+        .refused(&["review", "code"], "../../../etc/passwd");
+    tasks.code("Hello, you").ok(&["next"]);
+    tasks.file(
+        "review/code-review.json",
+        r#"{"ok": true, "issues": [{"id": "x", "severity": "blocking"}]}"#,
+    );
+    tasks.refused(&["next"], "message");
+}
+
+#[test]
+fn a_very_large_patch_is_read() {
+    let tasks = Tasks::new();
+    tasks.up_to("codegen");
+    let mut patch =
+        String::from("--- a/greet.sh\n+++ b/greet.sh\n@@ -1 +1,1100000 @@\n-echo Hello\n");
+    patch.push_str(&"+echo a line of fifty characters, more or less, so\n".repeat(1_100_000));
+    assert!(patch.len() > 50 << 20);
+    tasks.file("code/diff.patch", &patch).file("code/files/greet.sh", "x").ok(&["next"]);
+    tasks.is_in("review");
+    tasks.file("code/diff.patch", patch.repeat(2)).refused(&["test"], "is missing");
+}
+
+#[test]
+fn a_corrupt_state_is_not_written_over() {
+    let tasks = Tasks::new();
+    tasks.file("state.json", "{\"phase\": \"planning\", ");
+    let ran = tasks.run(&["next"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("not valid JSON"), "{ran:?}");
+    tasks.stop().allows_saying("not valid JSON");
+    assert_eq!(tasks.scene.read(&format!("{DIR}/state.json")), "{\"phase\": \"planning\", ");
+}
+
+#[test]
+fn an_override_is_for_people_and_leaves_its_reason() {
+    let tasks = Tasks::new();
+    tasks.up_to("review");
+    tasks.refused(&["next", "--override", "I want to"], "is for people");
+    let ran = tasks.scene.by_agent(&["task", "next", "greet", "--override", "I want to"]);
+    assert!(ran.stderr.contains("is for people"), "{ran:?}");
+    assert!(tasks.by_hand(&["next", "--override", " "]).stdout.contains("needs a reason"));
+    assert!(
+        tasks
+            .by_hand(&["next", "--override", "x", "--to", "done"])
+            .stdout
+            .contains("no way leads to done")
+    );
+    tasks.is_in("review");
+    let reason = "I accept the risk of skipping review";
+    assert_eq!(tasks.by_hand(&["next", "--override", reason]).code, Some(0));
+    tasks.is_in("test");
+    assert!(tasks.scene.read(&format!("{DIR}/transcript.jsonl")).contains(reason));
+    let line = tasks.scene.journal("task/greet").pop().unwrap();
+    assert_eq!(
+        (&line["event"]["params"]["override"], &line["event"]["actor"]),
+        (&json!(reason), &json!("human"))
+    );
+    assert_eq!(tasks.state()["actors"]["review"]["status"], "overridden");
+}
+
+#[test]
+fn a_revert_undoes_the_tasks_own_patch_and_nothing_else() {
+    let tasks = Tasks::new();
+    tasks.up_to("accept");
+    tasks.scene.file("other.sh", "echo somebody's work\n").file("new.txt", "also");
+    assert_eq!(tasks.by_hand(&["revert", "--reason", "a regression"]).code, Some(0));
+    tasks.is_in("revert");
+    let said = tasks.stop();
+    said.allows_saying("undoes its patch");
+    assert_eq!(tasks.by_hand(&["revert"]).code, Some(0));
+    tasks.is_in("done");
+    assert_eq!(tasks.scene.read("greet.sh"), "echo Hello\n");
+    assert_eq!(tasks.scene.read("other.sh"), "echo somebody's work\n");
+    assert!(tasks.scene.exists("new.txt"));
+    assert!(tasks.scene.json(&format!("{DIR}/revert/record.json"))["digest"].is_string());
+    // One that does not apply is refused, and nothing is done.
+    let tasks = Tasks::new();
+    tasks.up_to("accept").by_hand(&["revert"]);
+    tasks.scene.file("greet.sh", "echo something else altogether\n");
+    let ran = tasks.by_hand(&["revert"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stdout.contains("patch does not apply"), "{ran:?}");
+    tasks.is_in("revert");
+    assert_eq!(tasks.scene.read("greet.sh"), "echo something else altogether\n");
+    assert!(!tasks.scene.exists(&format!("{DIR}/revert/record.json")));
+}
+
+#[test]
+fn a_task_that_is_over_is_opened_by_redo_alone_and_nothing_is_deleted() {
+    let tasks = Tasks::new();
+    tasks.up_to("accept").by_hand(&["accept"]);
+    for action in [["plan"].as_slice(), &["next"], &["codegen"], &["test"], &["review", "code"]] {
+        tasks.refused(action, "is not possible in phase `done`");
+    }
+    tasks.ok(&["redo"]);
+    tasks.is_in("planning");
+    assert!(!tasks.scene.exists(&format!("{DIR}/planning/planning.ai.json")));
+    for artifact in [
+        "planning/planning.ai.json",
+        "review/plan-review.json",
+        "code/diff.patch",
+        "eval/eval-report.json",
+        "accept/decision.json",
+    ] {
+        assert!(tasks.scene.exists(&format!("{DIR}/archive/1/{artifact}")), "{artifact}");
+    }
+    assert_eq!(tasks.state()["actors"]["planning"]["round"], 2);
+    tasks.up_to("plan_review").is_in("plan_review");
+}
+
+#[test]
+fn workers_do_the_work_and_their_artifacts_count() {
+    let config = "[workflow.task.const]\nTESTS = [\"sh\", \"test.sh\"]\nPLANNER = [\"sh\", \"planner.sh\"]\nCODER = [\"sh\", \"coder.sh\"]\n";
+    let tasks = Tasks::with(config);
+    tasks.scene.file("planner.sh", "cat > told; echo thinking hard; exit 3\n");
+    let ran = tasks.run(&["plan"]);
+    assert!(ran.stderr.contains("thinking hard"), "{ran:?}");
+    assert!(ran.stdout.contains("planner ended with exit code 3"), "{ran:?}");
+    assert!(tasks.scene.read("told").contains("# Plan task greet: Greet"));
+    tasks.is_in("planning");
+    // One that ends well and leaves nothing behind has done nothing.
+    tasks.scene.file("planner.sh", "echo I have written a wonderful plan\n");
+    assert!(tasks.ok(&["plan"]).contains("planning.ai.json is missing"));
+    tasks.refused(&["next"], "planning.ai.json is missing");
+    let plan =
+        r#"{"title":"t","goals":["g"],"acceptance_criteria":[],"file_plan":[{"path":"greet.sh"}]}"#;
+    tasks.scene.file("planner.sh", format!("echo '{plan}' > {DIR}/planning/planning.ai.json\n"));
+    assert!(tasks.ok(&["plan"]).contains("plan_review: possible"));
+    tasks.ok(&["next"]);
+    tasks.review_plan(&json!({ "ok": true }));
+    // The command of the next phase goes there, and starts its worker.
+    let coder = format!(
+        "echo coding; mkdir -p {DIR}/code/files; echo 'echo Hello, you' > greet.sh; git diff > {DIR}/code/diff.patch; cp greet.sh {DIR}/code/files/\n"
+    );
+    tasks.scene.file("coder.sh", coder);
+    assert!(tasks.ok(&["codegen"]).contains("review: possible"));
+    tasks.is_in("codegen").ok(&["next"]);
+    tasks.is_in("review");
+    let logs = std::fs::read_dir(tasks.scene.path(".phasegate/work")).unwrap();
+    let logs = logs.flatten().filter(|log| log.path().extension().is_some_and(|it| it == "log"));
+    assert_eq!(logs.count(), 4);
+}
+
+#[test]
+fn a_worker_that_is_killed_leaves_nothing_behind() {
+    let tasks = Tasks::with("[workflow.task.const]\nPLANNER = [\"sh\", \"planner.sh\"]\n");
+    tasks.scene.file("planner.sh", "echo x > begun; sleep 4714.1 & wait\n");
+    let mut child = tasks.scene.spawn(tasks.command(&["plan"]), b"");
+    while !tasks.scene.exists("begun") {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    tasks.refused(&["plan"], "a worker is at work on run task/greet already");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let since = std::time::Instant::now();
+    while crate::plans::is_alive("4714.1") {
+        assert!(since.elapsed().as_secs() < 10, "the worker is left behind");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    tasks.is_in("planning");
+    tasks.scene.ok(&["log", "--verify"]);
+}
+
+#[test]
+fn without_tests_nothing_is_accepted() {
+    let tasks = Tasks::with("");
+    tasks.up_to("test");
+    tasks.refused(&["test"], "Nobody has said how task greet is tested");
+    tasks.stop().allows_saying("TESTS = ");
+}
+
+#[test]
+fn static_analysis_counts_too() {
+    let config = "[workflow.task.const]\nTESTS = [\"true\"]\nLINT = [\"sh\", \"lint.sh\"]\n";
+    let tasks = Tasks::with(config);
+    tasks.scene.file("lint.sh", "echo ugly; exit 2\n");
+    tasks.up_to("test").ok(&["test"]);
+    tasks.is_in("codegen");
+    let report = tasks.scene.json(&format!("{DIR}/eval/eval-report.json"));
+    assert_eq!(
+        (&report["suites"][1]["kind"], &report["suites"][1]["exit_code"]),
+        (&json!("lint"), &json!(2))
+    );
+}
+
+#[test]
+fn every_artifact_has_a_schema() {
+    let scene = Scene::new();
+    for (record, field) in [
+        ("state", "phase"),
+        ("planning", "acceptance_criteria"),
+        ("plan_files", "files"),
+        ("plan_review", "blocked"),
+        ("code_review", "issues"),
+        ("eval_report", "overall_pass"),
+        ("decision", "verdict"),
+        ("revert_record", "patch"),
+    ] {
+        let schema: Value = serde_json::from_str(&scene.ok(&["schema", "task", record])).unwrap();
+        assert_eq!(schema["type"], "object", "{record}");
+        assert!(schema["properties"][field].is_object(), "{record}: {schema}");
+    }
+    assert!(scene.run(&["schema", "task", "banana"]).stderr.contains("there are: state, actors"));
+}
