@@ -214,10 +214,12 @@ fn reviews_count_for_what_was_reviewed() {
     tasks.up_to("plan_review").review_plan(&json!({ "ok": true })).plan("another");
     tasks.refused(&["codegen"], "the review is stale");
     tasks.ok(&["next"]);
-    // It is the plan that was sent back: a new one is wanted.
+    // The plan as somebody has changed it is reviewed anew.
+    tasks.is_in("planning").ok(&["next"]);
+    tasks.is_in("plan_review").refused(&["next"], "an earlier round");
+    tasks.review_plan(&json!({ "ok": false })).ok(&["next"]);
     tasks.is_in("planning").refused(&["next"], "still the plan that was sent back");
     tasks.plan("a third").ok(&["next"]);
-    tasks.is_in("plan_review").refused(&["next"], "an earlier round");
     tasks.review_plan(&json!({ "ok": true, "meta": { "plan_hash": "0000" } }));
     tasks.refused(&["codegen"], "the review is stale");
     tasks.review_plan(&json!({ "ok": true, "aggregate": 1 })).ok(&["next"]);
@@ -227,13 +229,19 @@ fn reviews_count_for_what_was_reviewed() {
     tasks.ok(&["next"]);
     tasks.is_in("codegen").ok(&["next"]);
     tasks.is_in("review").refused(&["next"], "an earlier round");
-    tasks.review_code(&json!({ "ok": true, "issues": [] })).ok(&["next"]);
+    // The same words again are a review, too, when somebody has written them anew.
+    tasks.review_code(&json!({ "ok": true })).ok(&["next"]);
+    // What is changed beside the patch was not reviewed.
+    tasks.is_in("test").scene.file("unreviewed.sh", "rm -rf /\n");
+    tasks.ok(&["test"]);
+    tasks.is_in("codegen").ok(&["next"]);
+    tasks.is_in("review").review_code(&json!({ "ok": true })).ok(&["next"]);
     tasks.is_in("test").ok(&["test"]);
     tasks.is_in("accept");
-    // After the tests, too.
+    // After the tests, too; and no report helps that says otherwise.
     tasks.scene.file("greet.sh", "echo Hello, nobody has tested this\n");
     let ran = tasks.by_hand(&["accept"]);
-    assert!(ran.stdout.contains("is stale: the files have changed"), "{ran:?}");
+    assert!(ran.stdout.contains("It is stale"), "{ran:?}");
     tasks.is_in("accept");
 }
 
@@ -384,6 +392,7 @@ fn workers_do_the_work_and_their_artifacts_count() {
     let ran = tasks.run(&["plan"]);
     assert!(ran.stderr.contains("thinking hard"), "{ran:?}");
     assert!(ran.stdout.contains("planner ended with exit code 3"), "{ran:?}");
+    assert_eq!(ran.code, Some(1));
     assert!(tasks.scene.read("told").contains("# Plan task greet: Greet"));
     tasks.is_in("planning");
     // One that ends well and leaves nothing behind has done nothing.
@@ -417,7 +426,9 @@ fn a_worker_that_is_killed_leaves_nothing_behind() {
     while !tasks.scene.exists("begun") {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    tasks.refused(&["plan"], "a worker is at work on run task/greet already");
+    tasks.refused(&["plan"], "A worker is at work on run task/greet already");
+    tasks.plan("meanwhile").refused(&["next"], "A worker is at work");
+    tasks.stop().allows_saying("A worker is at work");
     child.kill().unwrap();
     child.wait().unwrap();
     let since = std::time::Instant::now();
@@ -442,7 +453,10 @@ fn static_analysis_counts_too() {
     let config = "[workflow.task.const]\nTESTS = [\"true\"]\nLINT = [\"sh\", \"lint.sh\"]\n";
     let tasks = Tasks::with(config);
     tasks.scene.file("lint.sh", "echo ugly; exit 2\n");
-    tasks.up_to("test").ok(&["test"]);
+    let ran = tasks.up_to("test").run(&["test"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stdout.contains("static analysis of task greet fails"), "{ran:?}");
+    assert!(ran.stdout.contains("ugly"), "{ran:?}");
     tasks.is_in("codegen");
     let report = tasks.scene.json(&format!("{DIR}/eval/eval-report.json"));
     assert_eq!(
@@ -469,4 +483,121 @@ fn every_artifact_has_a_schema() {
         assert!(schema["properties"][field].is_object(), "{record}: {schema}");
     }
     assert!(scene.run(&["schema", "task", "banana"]).stderr.contains("there are: state, actors"));
+}
+
+#[test]
+fn the_scope_is_what_was_reviewed() {
+    let tasks = Tasks::new();
+    tasks.up_to("codegen");
+    // The coder widens his own scope.
+    tasks.file("planning/plan.files.json", r#"{"files": ["greet.sh", "other.sh"]}"#);
+    tasks.scene.file("other.sh", "echo changed\n");
+    tasks.code("Hello, you").ok(&["next"]);
+    tasks.is_in("plan_review");
+}
+
+#[test]
+fn the_books_are_kept_by_the_rules_alone() {
+    let tasks = Tasks::new();
+    tasks.up_to("review").review_code(&json!({ "ok": true }));
+    let mut state = tasks.state();
+    state["actors"] = json!({});
+    tasks.file("state.json", state.to_string());
+    tasks.scene.file("greet.sh", "echo Hello, unreviewed\n");
+    tasks.refused(&["test"], "stale");
+    let said = tasks.stop();
+    assert!(
+        said.json["systemMessage"].as_str().unwrap().contains("`actors` was changed"),
+        "{said:?}"
+    );
+    tasks.is_in("plan_review");
+    state.as_object_mut().unwrap().remove("actors");
+    tasks.file("state.json", state.to_string());
+    tasks.stop().allows_saying("actors");
+}
+
+#[test]
+fn a_configured_reviewer_is_the_only_one() {
+    let config =
+        "[workflow.task.const]\nTESTS = [\"true\"]\nCODE_REVIEWER = [\"sh\", \"reviewer.sh\"]\n";
+    let tasks = Tasks::with(config);
+    tasks
+        .scene
+        .file("reviewer.sh", format!("echo '{{\"ok\": true}}' > {DIR}/review/code-review.json\n"));
+    tasks.up_to("review").review_code(&json!({ "ok": true, "issues": [] }));
+    tasks.refused(&["next"], "not what the configured reviewer wrote");
+    tasks.ok(&["review", "code"]);
+    tasks.ok(&["next"]);
+    tasks.is_in("test");
+}
+
+#[test]
+fn a_worker_is_no_person() {
+    let tasks = Tasks::with("[workflow.task.const]\nPLANNER = [\"sh\", \"planner.sh\"]\n");
+    let hook = env!("CARGO_BIN_EXE_phasegate");
+    tasks.scene.file(
+        "planner.sh",
+        format!("script -qec \"{hook} task next greet --override why\" /dev/null; true\n"),
+    );
+    let ran = tasks.run(&["plan"]);
+    assert!(ran.stderr.contains("is for people"), "{ran:?}");
+    tasks.is_in("planning");
+}
+
+#[test]
+fn who_is_sent_back_learns_why() {
+    let tasks = Tasks::new();
+    tasks.up_to("accept");
+    assert_eq!(
+        tasks.by_hand(&["accept", "--verdict", "changes", "--reason", "call it greeting"]).code,
+        Some(0)
+    );
+    assert!(tasks.ok(&["codegen"]).contains("call it greeting"));
+    tasks.stop().blocks("call it greeting");
+}
+
+#[test]
+fn a_project_inside_of_a_repository_is_reverted_too() {
+    let scene = Scene::bare();
+    scene.git(&["init", "-q"]);
+    scene
+        .file("part/greet.sh", "echo Hello\n")
+        .file("part/.phasegate/config.toml", "[workflow.task.const]\nTESTS = [\"true\"]\n");
+    scene.git(&["add", "."]);
+    scene.git(&["commit", "-qm", "x"]);
+    let dir = "part/.phasegate/tasks/greet";
+    let run = |args: &[&str]| {
+        let args = [["-C", "part", "task"].as_slice(), args].concat();
+        let ran = scene.by_hand_with(&args, &[("PHASEGATE_TRUST_ALL", "1")]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    };
+    run(&["new", "--title", "Greet"]);
+    scene.file(
+        &format!("{dir}/planning/planning.ai.json"),
+        r#"{"title":"t","goals":[],"acceptance_criteria":[],"file_plan":[{"path":"./greet.sh"}]}"#,
+    );
+    run(&["next"]);
+    scene.file(&format!("{dir}/review/plan-review.json"), r#"{"ok":true}"#);
+    run(&["next"]);
+    scene.file("part/greet.sh", "echo Changed\n");
+    let patch = "--- a/greet.sh\n+++ b/greet.sh\n@@ -1 +1 @@\n-echo Hello\n+echo Changed\n";
+    scene
+        .file(&format!("{dir}/code/diff.patch"), patch)
+        .file(&format!("{dir}/code/files/greet.sh"), "x");
+    run(&["next"]);
+    scene.file(&format!("{dir}/review/code-review.json"), r#"{"ok":true}"#);
+    run(&["next"]);
+    run(&["test"]);
+    run(&["revert"]);
+    run(&["revert"]);
+    assert_eq!(scene.read("part/greet.sh"), "echo Hello\n");
+}
+
+#[test]
+fn nothing_is_moved_over_what_is_there() {
+    let tasks = Tasks::new();
+    tasks.plan("one").file("archive/planning-1/plan.md", "old").file("planning/plan.md", "new");
+    tasks.refused(&["redo"], "archive/planning-1/plan.md exists");
+    assert!(tasks.scene.exists(&format!("{DIR}/planning/planning.ai.json")));
+    assert_eq!(tasks.scene.read(&format!("{DIR}/archive/planning-1/plan.md")), "old");
 }

@@ -304,6 +304,8 @@ fn a_plan_that_the_agent_ends_by_hand_is_no_success() {
         }
         plans.set(&state);
         assert!(plans.scene.ok(&["status"]).contains("ended in phase complete"));
+        // An action in between does not hide it.
+        assert_eq!(plans.run(&["continue-task"]).code, Some(1));
         plans.stop_again("FAIL").allows_saying("somebody has ended it in phase `complete`");
         assert!(plans.scene.ok(&["status"]).contains("ended in phase complete"));
         let line = plans.scene.journal("plan/web").pop().unwrap();
@@ -447,4 +449,18 @@ fn a_plan_may_be_called_ended() {
     plans.scene.file(".taskie/plans/ended/plan.md", "# Ended\n");
     plans.stop().allows_saying("Plan ended: structure validated");
     plans.stop().allows_saying("Plan ended: structure validated");
+}
+
+#[test]
+fn of_many_sessions_that_ask_at_once_one_gets_the_plan() {
+    let plans = Plans::with(&due("plan-review"));
+    let ask = |session: &str| {
+        let mut command = plans.scene.command();
+        command.args(["plan", "next", "web"]).env("CLAUDE_CODE_SESSION_ID", session);
+        plans.scene.spawn(command, b"")
+    };
+    let children: Vec<_> = (0..8).map(|number| ask(&format!("s{number}"))).collect();
+    let told = children.into_iter().map(crate::scene::finish);
+    let told = told.filter(|ran| ran.stderr.contains("belongs to another session"));
+    assert_eq!(told.count(), 7);
 }

@@ -148,7 +148,7 @@ fn no_evidence_leads_anywhere_else() {
                             let (plan, code) =
                                 (digest("planning/planning.ai.json"), digest("code/diff.patch"));
                             let state = format!(
-                                r#"{{"phase":"{phase}","actors":{{"plan_review":{{"subject":"{plan}"}},"codegen":{{"subject":"{plan}","status":"done"}},"review":{{"subject":"{code}"}}}}}}"#
+                                r#"{{"phase":"{phase}","actors":{{"plan_review":{{"subject":"{plan} -"}},"codegen":{{"subject":"{plan} -","status":"done"}},"review":{{"subject":"{code}","tree":"t"}}}}}}"#
                             );
                             let document = Json::parse(state.as_bytes()).unwrap();
                             let params = Json::parse(params.as_bytes()).unwrap();

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
-/// The files that a patch changes, by the names it has for them, before or after.
+/// The files that a patch changes, by the names it has for them, before or after. A file counts when
+/// something of it is changed: by a hunk, by a new mode or name, or as a binary.
 pub fn files(patch: &[u8]) -> Vec<String> {
     let mut files = BTreeSet::new();
+    // Names of which nothing has been changed yet.
+    let mut named: Vec<String> = Vec::new();
     // How many lines of the present hunk are still to come, old and new: what looks like a header
     // there is content.
     let (mut old, mut new) = (0usize, 0usize);
@@ -22,18 +25,39 @@ pub fn files(patch: &[u8]) -> Vec<String> {
         let line = line.trim_end_matches('\r');
         if let Some(lines) = line.strip_prefix("@@ -") {
             (old, new) = hunk(lines);
-            continue;
-        }
-        let name = ["--- ", "+++ ", "rename from ", "rename to ", "copy to "]
-            .iter()
-            .find_map(|start| line.strip_prefix(start));
-        files.extend(name.and_then(plain));
-        if let Some(both) = line.strip_prefix("diff --git a/") {
-            // Of a binary or empty file there is no other line.
-            files.extend(both.split_once(" b/").and_then(|(_, name)| plain(name)));
+            files.extend(named.drain(..));
+        } else if let Some(both) = line.strip_prefix("diff --git ") {
+            named = header(both);
+        } else if let Some(name) = line.strip_prefix("--- ").or(line.strip_prefix("+++ ")) {
+            // What the lines of a hunk are about is told here, whatever the header said.
+            if line.starts_with("---") {
+                named.clear();
+            }
+            named.extend(plain(name));
+        } else if let Some(name) =
+            ["rename from ", "rename to ", "copy to "].iter().find_map(|it| line.strip_prefix(it))
+        {
+            files.extend(unquoted(name));
+        } else if CHANGES.iter().any(|start| line.starts_with(start)) {
+            files.extend(named.iter().cloned());
         }
     }
     files.into_iter().collect()
+}
+
+/// Lines that change a file without a hunk.
+const CHANGES: &[&str] =
+    &["new file mode ", "deleted file mode ", "new mode ", "Binary files ", "GIT binary patch"];
+
+/// The name of `a/NAME b/NAME`.
+fn header(both: &str) -> Vec<String> {
+    if both.starts_with('"') {
+        let names = both.split("\" \"").map(|name| format!("\"{}\"", name.trim_matches('"')));
+        return names.filter_map(|name| plain(&name)).collect();
+    }
+    // The names are the same, so the space between them is in the middle.
+    let second = both.split_at_checked(both.len() / 2).map(|(_, second)| second);
+    second.and_then(plain).into_iter().collect()
 }
 
 /// `1,3 +1,4 @@`: how many lines follow, old and new.
@@ -50,13 +74,42 @@ fn hunk(text: &str) -> (usize, usize) {
 
 /// A name without the prefix that git puts before it, and without what may follow it.
 fn plain(name: &str) -> Option<String> {
-    let name = name.split('\t').next().unwrap_or(name).trim();
-    let name = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')).unwrap_or(name);
-    if name == "/dev/null" || name.is_empty() {
+    let name = unquoted(name.split('\t').next().unwrap_or(name))?;
+    if name == "/dev/null" {
         return None;
     }
-    let bare = name.strip_prefix("a/").or_else(|| name.strip_prefix("b/"));
-    Some(bare.unwrap_or(name).to_string())
+    let bare = ["a/", "b/", "i/", "w/", "c/", "o/"].iter().find_map(|it| name.strip_prefix(it));
+    Some(bare.unwrap_or(&name).to_string())
+}
+
+/// A name as git quotes it: `"\303\244.txt"`.
+fn unquoted(name: &str) -> Option<String> {
+    let name = name.trim();
+    let Some(quoted) = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) else {
+        return (!name.is_empty()).then(|| name.to_string());
+    };
+    let mut bytes = Vec::with_capacity(quoted.len());
+    let mut rest = quoted.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        rest = tail;
+        if *first != b'\\' {
+            bytes.push(*first);
+            continue;
+        }
+        let octal = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        if let Some(byte) = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            bytes.push(byte);
+            rest = &tail[3..];
+        } else if let Some((escaped, tail)) = tail.split_first() {
+            bytes.push(match escaped {
+                b'n' => b'\n',
+                b't' => b'\t',
+                other => *other,
+            });
+            rest = tail;
+        }
+    }
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
@@ -70,7 +123,20 @@ mod tests {
             files(patch.as_bytes()),
             ["gone", "new name", "new.bin", "old name", "src/a.rs"]
         );
-        assert_eq!(files(b"--- ../../etc/passwd\n+++ ../../etc/passwd\n"), ["../../etc/passwd"]);
+        let out = "--- ../../etc/passwd\n+++ ../../etc/passwd\n@@ -1 +1 @@\n-a\n+b\n";
+        assert_eq!(files(out.as_bytes()), ["../../etc/passwd"]);
         assert!(files(b"no patch\n\xff").is_empty());
+        assert!(files(b"--- a/x\n+++ b/x\n").is_empty(), "nothing of it is changed");
+    }
+
+    #[test]
+    fn names_are_read_as_git_writes_them() {
+        let quoted = "diff --git \"a/\\303\\244.txt\" \"b/\\303\\244.txt\"\n--- \"a/\\303\\244.txt\"\n+++ \"b/\\303\\244.txt\"\n@@ -1 +1 @@\n-a\n+b\n";
+        assert_eq!(files(quoted.as_bytes()), ["ä.txt"]);
+        let prefixed =
+            "diff --git i/x y b/z i/x y b/z\n--- i/x y b/z\n+++ w/x y b/z\n@@ -1 +1 @@\n-a\n+b\n";
+        assert_eq!(files(prefixed.as_bytes()), ["x y b/z"]);
+        let empty = "diff --git a/dir/e b/dir/e\nnew file mode 100644\nindex 0..0\n";
+        assert_eq!(files(empty.as_bytes()), ["dir/e"]);
     }
 }

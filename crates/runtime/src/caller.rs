@@ -5,6 +5,8 @@ use std::path::Path;
 
 use phasegate_engine::step::Actor;
 
+use crate::process;
+
 /// How many processes are looked at.
 const MOST_PROCESSES: usize = 12;
 
@@ -35,9 +37,20 @@ pub fn client() -> Option<String> {
     if let Some(found) = mise_agent_env::detect() {
         return Some(format!("{} ({} is set)", found.agent, found.signal));
     }
-    let names = ancestry();
-    let names = names.iter().filter_map(|process| process.split_once(' '));
-    names.map(|(name, _)| name).find(|name| CLIENTS.contains(name)).map(str::to_string)
+    let processes = ancestry();
+    let mut processes = processes.iter().filter_map(|process| process.split_once(' '));
+    processes.find_map(|(name, pid)| {
+        let known = CLIENTS.contains(&name).then(|| name.to_string());
+        known.or_else(|| is_supervisor(pid).then(|| "a worker or a check of Phasegate".to_string()))
+    })
+}
+
+/// Whether a process watches one that we have started: what is below it is no person.
+fn is_supervisor(pid: &str) -> bool {
+    let line = std::fs::read(Path::new("/proc").join(pid).join("cmdline")).unwrap_or_default();
+    let mut words = line.split(|byte| *byte == 0);
+    let program = words.next().unwrap_or_default();
+    program.ends_with(b"phasegate") && words.next() == Some(process::SUPERVISE.as_bytes())
 }
 
 /// Who gives a command: inside of a client it is the agent.

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use phasegate_engine::evidence::NoEvidence;
 use phasegate_engine::functions::{filename, from_filename};
+use phasegate_engine::glob;
 use phasegate_engine::json::Json;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -90,6 +91,12 @@ impl FileStore {
         };
         let file = folder.join(name);
         if file.is_symlink() { inside(&format!("{}/{name}", place())) } else { Ok(file) }
+    }
+
+    /// Whether nothing is at a place, told without following links: most workflows have no run.
+    fn is_missing(&self, place: &str) -> bool {
+        let found = self.root.join(place).symlink_metadata();
+        found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 
     /// Asks the list of a workflow's runs that have ended, which is read once.
@@ -245,6 +252,9 @@ impl Store for FileStore {
             let known = self.version(&Key::Document(pattern.to_string()))?.is_some();
             return Ok(known.then(|| pattern.to_string()).into_iter().collect());
         }
+        if self.is_missing(glob::fixed_prefix(pattern)) {
+            return Ok(Vec::new());
+        }
         let found = Walk::with_links_out(&self.root).files(pattern);
         found.map_err(|why| StoreError::Refused(why.to_string()))
     }
@@ -254,7 +264,7 @@ impl Store for FileStore {
         let Some((folder, rest)) = pattern.split_once("/*/") else {
             return self.documents(pattern);
         };
-        if !self.root.join(folder).exists() {
+        if self.is_missing(folder) {
             return Ok(Vec::new());
         }
         let full = world::inside(&self.root, folder).map_err(refused)?;
@@ -362,6 +372,11 @@ impl Store for FileStore {
     }
 
     fn version(&self, key: &Key) -> Result<Option<Version>, StoreError> {
+        if let Key::Document(place) = key
+            && self.is_missing(Place::of(place).path())
+        {
+            return Ok(None);
+        }
         let path = self.path(key)?;
         if let Some(topic) = topic_of(key) {
             let message = topics::latest(&path, topic).map_err(failed("read", &path))?;

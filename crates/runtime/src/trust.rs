@@ -15,22 +15,23 @@ const ALL: &str = "PHASEGATE_TRUST_ALL";
 
 /// Whether a definition may run commands: a built-in one, the user's own, or one that the user has
 /// consented to.
-pub fn is_trusted(origin: &Origin, definition: &str) -> bool {
+pub fn is_trusted(root: &Path, origin: &Origin, definition: &str) -> bool {
     let own = match origin {
         // A project's configuration can change what it runs.
         Origin::BuiltIn => !definition.contains(" with "),
         Origin::File(path) => user_folder().is_some_and(|folder| path.starts_with(folder)),
     };
     own || std::env::var_os(ALL).is_some_and(|value| value == "1")
-        || place(definition).is_some_and(|place| place.is_file())
+        || place(root, definition).is_some_and(|place| place.is_file())
 }
 
 /// Remembers the consent to a definition.
 ///
 /// # Errors
 /// Where that cannot be written.
-pub fn trust(path: &Path, definition: &str) -> io::Result<()> {
-    let place = place(definition).ok_or_else(|| io::Error::other("there is no home folder"))?;
+pub fn trust(root: &Path, path: &Path, definition: &str) -> io::Result<()> {
+    let place =
+        place(root, definition).ok_or_else(|| io::Error::other("there is no home folder"))?;
     if let Some(folder) = place.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -41,8 +42,8 @@ pub fn trust(path: &Path, definition: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// Where that cannot be removed.
-pub fn distrust(definition: &str) -> io::Result<bool> {
-    let Some(place) = place(definition) else { return Ok(false) };
+pub fn distrust(root: &Path, definition: &str) -> io::Result<bool> {
+    let Some(place) = place(root, definition) else { return Ok(false) };
     match fs::remove_file(place) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -50,10 +51,15 @@ pub fn distrust(definition: &str) -> io::Result<bool> {
     }
 }
 
-fn place(definition: &str) -> Option<PathBuf> {
+/// Where the consent is kept. It is for one project: the same command line runs another program in
+/// another one.
+fn place(root: &Path, definition: &str) -> Option<PathBuf> {
     let base = match std::env::var_os("XDG_DATA_HOME") {
         Some(folder) if !folder.is_empty() => PathBuf::from(folder),
         _ => PathBuf::from(std::env::var_os("HOME")?).join(".local/share"),
     };
-    Some(base.join("phasegate/trusted").join(digest(definition.as_bytes())))
+    Some(
+        base.join("phasegate/trusted")
+            .join(digest(format!("{}\0{definition}", root.display()).as_bytes())),
+    )
 }

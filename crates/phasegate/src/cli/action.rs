@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use phasegate_engine::answer::{Answer, Until};
+use phasegate_engine::answer::{Answer, Outcome as Ended, Until};
 use phasegate_engine::decide::{params, phase_name};
 use phasegate_engine::definition::ParamType;
 use phasegate_engine::json::Json;
@@ -212,7 +212,8 @@ fn say(answered: &Answered, as_json: bool) -> ExitCode {
     for note in &answered.notes {
         print::note(&format!("note: {note}"));
     }
-    let refused = matches!(answered.answer, Answer::Deny { .. });
+    let failed = matches!(answered.answer.outcome(), Some(Ended::Stuck | Ended::Fault));
+    let refused = failed || matches!(answered.answer, Answer::Deny { .. });
     if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 

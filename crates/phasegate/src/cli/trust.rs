@@ -64,7 +64,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         _ => project.root.join(".phasegate/config.toml"),
     };
     if options.revoke {
-        let was = trust::distrust(&workflow.digest)?;
+        let was = trust::distrust(&project.root, &workflow.digest)?;
         let said = if was { "is not trusted any more" } else { "was not trusted" };
         print::line(&format!("Workflow {name} {said}."));
         return Ok(ExitCode::SUCCESS);
@@ -88,9 +88,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         show(kept);
     }
     caller::must_be_human("consenting to commands").map_err(Failed)?;
-    trust::trust(&path, &workflow.digest)?;
+    trust::trust(&project.root, &path, &workflow.digest)?;
     for (_, kept) in &kept {
-        trust::trust(&path, &kept.digest)?;
+        trust::trust(&project.root, &path, &kept.digest)?;
     }
     print::line("It is trusted as it is now. A change of it needs your consent again.");
     Ok(ExitCode::SUCCESS)

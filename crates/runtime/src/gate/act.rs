@@ -120,7 +120,7 @@ impl Gate<'_> {
         starts: bool,
         bound: Option<&str>,
     ) -> Result<Answered, GateError> {
-        let done = self.with_checks(found, |checking| {
+        let answered = self.with_work(found, |checking| {
             self.with_retries(found, |mut open| {
                 let over = is_over(&open);
                 let own = standing(&open.ledger, event.session.as_deref(), Timestamp::now());
@@ -139,6 +139,9 @@ impl Gate<'_> {
                     return Err(GateError::Other(format!("run {} is cancelled", found.id)));
                 }
                 let mut step = self.decide(&mut open, event, told, checking);
+                if let Some(reason) = self.busy(&open, event) {
+                    step.undo(Answer::Deny { reason });
+                }
                 if bound.is_some_and(|document| document != open.before) {
                     let reason = format!("{} was changed meanwhile", found.place);
                     step.undo(Answer::Deny { reason });
@@ -150,11 +153,7 @@ impl Gate<'_> {
                 let new = written(&open, &step);
                 self.commit(open, event, step, new, checking).map(Some)
             })
-        });
-        let answered = match done {
-            Err(GateError::Work(work)) => return self.work(found, &work),
-            done => done?,
-        };
+        })?;
         answered.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))
     }
 

@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -27,7 +26,9 @@ use crate::reviewer;
 use crate::store::{Key, StoreError};
 use crate::trust;
 use crate::worker::{self, FOLDER as WORK};
-use crate::world::Told;
+
+/// The event that a worker has ended.
+const WORK_FINISHED: &str = "work-finished";
 
 /// How often one check runs for one event, while the tree changes under it.
 const MOST_RUNS: usize = 2;
@@ -35,13 +36,18 @@ const MOST_RUNS: usize = 2;
 /// How many reviews may follow each other at one stop.
 const MOST_REVIEWS: usize = 3;
 
-/// How long all checks and reviews of one event may take together: clients give a hook ten minutes.
-const MOST_TIME: Duration = Duration::from_mins(9);
+/// How long all checks and reviews of one stop may take together: clients give a hook ten minutes.
+pub(super) const MOST_TIME: Duration = Duration::from_mins(9);
+
+/// And of an action, for which somebody waits.
+pub(super) const NO_LIMIT: Duration = Duration::from_hours(24);
 
 /// What is known of checks and reviews while an event is put again and again.
 #[derive(Debug)]
 pub(super) struct Checking {
     since: Instant,
+    /// How long all checks and reviews may take together.
+    most: Duration,
     ran: Vec<String>,
     /// What came of them.
     pub(super) fresh: BTreeMap<String, Ran>,
@@ -54,7 +60,9 @@ pub(super) struct Checking {
     unreviewed: Option<String>,
     /// Held from the intent to the end of the event.
     reviewing: RefCell<Option<Alone>>,
-    /// The digest of the document for which the review is made.
+    /// Held while a worker is at work.
+    working: RefCell<Option<Alone>>,
+    /// The digest of the document for which something was begun.
     document: RefCell<String>,
 }
 
@@ -82,13 +90,16 @@ impl Gate<'_> {
     pub(super) fn with_checks<T>(
         &self,
         found: &Found,
+        most: Duration,
         mut put: impl FnMut(&Checking) -> Result<T, GateError>,
     ) -> Result<T, GateError> {
         let (since, ran, fresh) = (Instant::now(), Vec::new(), BTreeMap::new());
         let (unsettled, reviewed, unreviewed) = (None, None, None);
         let (reviews, reviewing, document) = (0, RefCell::default(), RefCell::default());
+        let working = RefCell::default();
         let mut checking = Checking {
             since,
+            most,
             ran,
             fresh,
             unsettled,
@@ -96,6 +107,7 @@ impl Gate<'_> {
             reviewed,
             unreviewed,
             reviewing,
+            working,
             document,
         };
         loop {
@@ -125,7 +137,7 @@ impl Gate<'_> {
             checking.unreviewed = Some(why);
             return Ok(());
         }
-        let left = MOST_TIME.saturating_sub(checking.since.elapsed());
+        let left = checking.most.saturating_sub(checking.since.elapsed());
         let review = &Review { timeout: review.timeout.min(left), ..review.clone() };
         let workflow = self.workflow_of(found)?;
         let tree = Checks::new(&self.project.root, &workflow).tree_now();
@@ -169,17 +181,9 @@ impl Gate<'_> {
     }
 
     /// Has work done, and puts its end to the rules.
-    pub(super) fn work(&self, found: &Found, work: &Work) -> Result<Answered, GateError> {
-        let other = |error: io::Error| GateError::Other(error.to_string());
-        let Some(_alone) = process::alone(&self.project.root, WORK, &found.id).map_err(other)?
-        else {
-            return Err(GateError::Other(format!(
-                "a worker is at work on run {} already",
-                found.id
-            )));
-        };
-        let worked =
-            worker::work(&self.project.root, &found.id, work, self.watch).map_err(other)?;
+    fn work(&self, found: &Found, work: &Work, checking: &Checking) -> Result<Answered, GateError> {
+        let worked = worker::work(&self.project.root, &found.id, work, self.watch)
+            .map_err(|error| GateError::Other(error.to_string()))?;
         let exit_code = worked.exit_code.map_or(Json::Null, |code| Json::from(i64::from(code)));
         let members = [
             ("worker", Json::from(work.worker.as_str())),
@@ -190,12 +194,34 @@ impl Gate<'_> {
             ("log", Json::from(worked.log.as_str())),
         ];
         let fact = Event {
-            name: "work-finished".into(),
+            name: WORK_FINISHED.into(),
             actor: Actor::Engine,
             session: None,
             params: params(members.map(|(name, value)| (name.to_string(), value))),
         };
-        self.act_on(found, &fact, &Told::default(), false)
+        let document = checking.document.borrow().clone();
+        self.act_bound(found, &fact, &document)
+    }
+
+    /// Why nothing else is done while a worker is at work; none where there is no worker.
+    pub(super) fn busy(&self, open: &Open, event: &Event) -> Option<String> {
+        if open.workflow.workers.is_empty() || event.name == WORK_FINISHED {
+            return None;
+        }
+        let free = process::alone(&self.project.root, WORK, &open.found.id);
+        matches!(free, Ok(None)).then(|| at_work(open.found))
+    }
+
+    /// Puts an action until no check is missing and no work is asked for.
+    pub(super) fn with_work(
+        &self,
+        found: &Found,
+        mut put: impl FnMut(&Checking) -> Result<Option<Answered>, GateError>,
+    ) -> Result<Option<Answered>, GateError> {
+        self.with_checks(found, NO_LIMIT, |checking| match put(checking) {
+            Err(GateError::Work(work)) => self.work(found, &work, checking).map(Some),
+            done => done,
+        })
     }
 
     fn check(
@@ -210,7 +236,7 @@ impl Gate<'_> {
             checking.unsettled = Some(text);
             return Ok(());
         }
-        let left = MOST_TIME.saturating_sub(checking.since.elapsed());
+        let left = checking.most.saturating_sub(checking.since.elapsed());
         if left.is_zero() {
             let text = format!("The checks of run {} take longer than a hook may.", found.id);
             checking.unsettled = Some(text);
@@ -257,8 +283,18 @@ impl Gate<'_> {
             return self.ask_reviewer(open, checking, event, review, step);
         }
         if let Some(work) = step.work.take() {
-            let begun = self.intend(open, "work", &work.worker, event, step)?;
-            return if begun.is_some() { Err(GateError::Work(Box::new(work))) } else { Ok(()) };
+            let alone = process::alone(&self.project.root, WORK, &open.found.id);
+            let alone = alone.map_err(|error| GateError::Other(error.to_string()))?;
+            if alone.is_none() {
+                step.undo(Answer::Deny { reason: at_work(open.found) });
+                return Ok(());
+            }
+            *checking.working.borrow_mut() = alone;
+            let Some(document) = self.intend(open, "work", &work.worker, event, step)? else {
+                return Ok(());
+            };
+            *checking.document.borrow_mut() = document;
+            return Err(GateError::Work(Box::new(work)));
         }
         let Some(name) = step.needs.take() else { return Ok(()) };
         match &checking.unsettled {
@@ -329,7 +365,10 @@ impl Gate<'_> {
         if self.store.version(&key)? != open.read.version {
             return Err(StoreError::Conflict(open.found.place.clone()).into());
         }
-        self.carry_out(&step.effects)?;
+        if let Err(GateError::Other(reason)) = self.carry_out(&step.effects) {
+            step.undo(refusal(event, reason));
+            return Ok(None);
+        }
         let now = Timestamp::now();
         open.ledger.checking =
             Some(Intent { what: what.to_string(), name: name.to_string(), since: now });
@@ -349,7 +388,9 @@ impl Gate<'_> {
             ledger.document.clone_from(&open.found.place);
             ledger.written = true;
         }
-        ledger.phase.clone_from(&step.to);
+        if ledger.phase.is_empty() || !step.moves.is_empty() {
+            ledger.phase.clone_from(&step.to);
+        }
         self.transcribe(&step.effects, &mut open.notes);
         // What was noticed now is not noticed again when the event is put again.
         ledger.untold.extend(open.notes.drain(..).chain(said));
@@ -365,7 +406,7 @@ impl Gate<'_> {
         // A copy lies in the project, whatever it is a copy of.
         let copy = Origin::File(self.project.root.clone());
         let origin = entry.map_or(&copy, |entry| &entry.origin);
-        !workflow.acts() || trust::is_trusted(origin, &workflow.digest)
+        !workflow.acts() || trust::is_trusted(&self.project.root, origin, &workflow.digest)
     }
 
     /// Runs a check of a workflow, whoever has a result already.
@@ -377,6 +418,10 @@ impl Gate<'_> {
         let run = Checks::new(&self.project.root, workflow).run(name, Duration::MAX);
         run.map(|ran| ran.result).map_err(|error| GateError::Other(error.to_string()))
     }
+}
+
+fn at_work(found: &Found) -> String {
+    format!("A worker is at work on run {} already.", found.id)
 }
 
 /// The answer where nothing could be decided: a stop waits, an action is refused.

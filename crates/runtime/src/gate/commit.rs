@@ -280,12 +280,16 @@ impl Gate<'_> {
         if read.problem.is_none() {
             ledger.protected = protected(&workflow, &step.document);
         }
-        ledger.phase.clone_from(&step.to);
-        ledger.ended_by_hand = false;
+        // Where nobody but others have moved the run, that is still to be noticed.
+        if ledger.phase.is_empty() || !step.moves.is_empty() {
+            ledger.phase.clone_from(&step.to);
+            ledger.ended_by_hand = false;
+        }
         ledger.finished = None;
         ledger.removed = false;
         let outer = workflow.outer();
-        let ended = outer.phase(&step.to).is_some_and(|phase| outer.get(phase).ends.is_some());
+        let ended = outer.phase(&step.to).is_some_and(|phase| outer.get(phase).ends.is_some())
+            && !ledger.is_left_by_hand(&step.to);
         let line = Line {
             event: event.clone(),
             from: step.from,
@@ -343,16 +347,31 @@ impl Gate<'_> {
 
     /// Does what a step wants done before it counts; whether the document is to be removed.
     pub(super) fn carry_out(&self, effects: &[Effect]) -> Result<bool, GateError> {
+        let places = effects.iter().flat_map(|effect| match effect {
+            Effect::Write { place, .. } | Effect::Append { place, .. } => vec![place],
+            Effect::Move { from, to } => vec![from, to],
+            Effect::Run(..) | Effect::Remove => Vec::new(),
+        });
+        for place in places {
+            if place.split('/').any(|part| part == ".git") {
+                let message = format!("{place} belongs to git: no rule writes there");
+                return Err(GateError::Other(message));
+            }
+        }
+        // Nothing is moved where one of them could not be.
+        for effect in effects {
+            if let Effect::Move { to, .. } = effect
+                && self.store.version(&Key::Text(to.clone()))?.is_some()
+            {
+                return Err(GateError::Other(format!("{to} exists: nothing is moved over it")));
+            }
+        }
         let mut removed = false;
         for effect in effects {
             match effect {
                 // Where a rule has nowhere to write, it does not.
                 Effect::Write { place, .. } if place.trim().is_empty() => {}
                 Effect::Write { place, text } => {
-                    if place.split('/').any(|part| part == ".git") {
-                        let message = format!("{place} belongs to git: no rule writes there");
-                        return Err(GateError::Other(message));
-                    }
                     let key = Key::Text(place.clone());
                     let before = self.store.version(&key)?;
                     self.store.put(&key, before.as_ref(), format!("{text}\n").as_bytes())?;
@@ -365,7 +384,10 @@ impl Gate<'_> {
                         return Err(GateError::Other(format!("{shown}: {}", output.trim_end())));
                     }
                 }
-                Effect::Move { from, to } => self.store.move_text(from, to)?,
+                Effect::Move { from, to } => self
+                    .store
+                    .move_text(from, to)
+                    .map_err(|error| GateError::Other(error.to_string()))?,
                 Effect::Remove => removed = true,
                 // Once the step counts.
                 Effect::Append { .. } => {}

@@ -164,7 +164,7 @@ impl Gate<'_> {
         if workflow.acts() && self.is_trusted(workflow) {
             let content = identity(&bundle, &overrides, Expressions::Checked);
             let path = self.project.root.join(".phasegate/runs");
-            let _ = trust::trust(&path, &content);
+            let _ = trust::trust(&self.project.root, &path, &content);
         }
         let bytes =
             serde_json::to_vec(&copy).map_err(|error| GateError::Other(error.to_string()))?;

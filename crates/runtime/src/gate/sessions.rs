@@ -168,15 +168,25 @@ impl Gate<'_> {
         let Some(session) = event.session.as_deref().filter(|_| found.presumed) else {
             return Ok(None);
         };
-        match standing(&found.ledger, Some(session), Timestamp::now()) {
-            Standing::Own => Ok(None),
-            Standing::Free => self.give(found, event, Some(session.to_string())).map(|()| None),
-            Standing::Foreign => Ok(Some(format!(
+        let now = Timestamp::now();
+        let mut held = standing(&found.ledger, Some(session), now);
+        if held == Standing::Free {
+            // Under the lock: somebody else may have been faster.
+            self.note(found, event, |ledger, seen| {
+                held = standing(ledger, Some(session), now);
+                if held == Standing::Free {
+                    ledger.owner = Some(Owner { session: session.to_string(), seen });
+                }
+                Ok(())
+            })?;
+        }
+        Ok((held == Standing::Foreign).then(|| {
+            format!(
                 "run {0} belongs to another session, so it does not answer the stops of this one; \
                  `phasegate adopt {0}` takes it over",
                 found.id
-            ))),
-        }
+            )
+        }))
     }
 
     /// Puts what a client tells to the rules, if they are about it.

@@ -7,7 +7,7 @@ use phasegate_engine::definition::Reentry;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
-use super::checking::Checking;
+use super::checking::{Checking, MOST_TIME};
 use super::commit::{Open, blank_line, written};
 use super::sessions::{Standing, standing};
 use super::{Answered, Found, Gate, GateError};
@@ -84,7 +84,8 @@ impl Gate<'_> {
             if is_guessed {
                 free.push(run.id.clone());
             }
-            match self.with_checks(run, |checking| self.answer_stop(run, stop, ours, checking)) {
+            let answer = |checking: &Checking| self.answer_stop(run, stop, ours, checking);
+            match self.with_checks(run, MOST_TIME, answer) {
                 Ok(answered) => verdict.answers.extend(answered),
                 Err(GateError::Over) => {}
                 Err(GateError::Gone(..)) if run.ledger.seq == 0 => {}
@@ -174,6 +175,10 @@ impl Gate<'_> {
                 let until = Some(Until::External);
                 let answer = Answer::Allow { outcome, until, message: None };
                 return self.pass(open, &event, answer, Some(why)).map(Some);
+            }
+            if let Some(why) = self.busy(&open, &event) {
+                let answer = Answer::waiting(Until::Background, why);
+                return self.pass(open, &event, answer, None).map(Some);
             }
             let mut step = self.decide(&mut open, &event, &stop.told, checking);
             // What is still being made is not reviewed.
