@@ -3,6 +3,7 @@
 mod actions;
 mod machines;
 mod records;
+mod texts;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,15 +12,15 @@ use toml::Spanned;
 
 use crate::answer::Outcome;
 use crate::definition::{
-    Bundle, Definition, InnerText, MachineText, RuleText, Rules, Text, TranscriptText, ValueText,
+    Bundle, Definition, InnerText, MachineText, RuleText, Rules, TranscriptText, ValueText,
 };
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::digest::digest_of;
 use crate::json::Json;
 use crate::types::Type;
 use crate::workflow::{
-    Assignment, Binding, Expression, Guard, Machine, MachineId, NewValue, OUTER, Phase, PhaseId,
-    Reply, Rule, RuleSet, TextId, TextTemplate, Workflow,
+    Assignment, Binding, Guard, Machine, MachineId, NewValue, OUTER, Phase, PhaseId, Reply, Rule,
+    RuleSet, TextId, TextTemplate, Workflow,
 };
 
 /// The name of the machine on the state document, and of the document in expressions.
@@ -27,23 +28,6 @@ const STATE: &str = "state";
 
 /// Events that come from outside and that a workflow need not declare as actions.
 pub const EVENTS: &[&str] = &["stop", "pre-compact", "review-finished", "work-finished"];
-
-/// How a text begins to name another one that it includes.
-const INCLUDE: &str = "{% include \"";
-
-/// How long a text may become by what it includes.
-const MOST_TEXT: usize = 1 << 20;
-
-/// How deep texts may include each other.
-const MOST_PARTS: usize = 8;
-
-/// The text up to the first inclusion, the path that it names, and the text behind it.
-fn included(text: &str) -> Option<(&str, &str, &str)> {
-    let (before, rest) = text.split_once(INCLUDE)?;
-    let (path, rest) = rest.split_once('"')?;
-    let (_, after) = rest.split_once("%}")?;
-    Some((before, path, after))
-}
 
 /// What the configuration changes about a workflow.
 #[derive(Clone, Debug, Default)]
@@ -243,6 +227,15 @@ impl Resolver<'_> {
         self.found.error("unknown", self.source, span, message).hint = hint;
     }
 
+    /// Where a name stands among those that are known.
+    fn position(&mut self, what: &str, name: &Spanned<String>, known: &[String]) -> Option<usize> {
+        let found = known.iter().position(|known| known == name.get_ref());
+        if found.is_none() {
+            self.unknown(name.span(), what, name.get_ref(), known.iter().map(String::as_str));
+        }
+        found
+    }
+
     fn inner(&mut self, inner: &InnerText) -> Machine {
         let mut path = inner.head.each.get_ref().split('.').map(str::to_string);
         let root = path.next().unwrap_or_default();
@@ -424,43 +417,20 @@ impl Resolver<'_> {
                 (text(from), text(to))
             })
             .collect();
-        let work = rule.work.as_ref().and_then(|name| {
-            let known = self.workers.clone();
-            let found = known.iter().position(|known| known == name.get_ref());
-            if found.is_none() {
-                let known = known.iter().map(String::as_str);
-                self.unknown(name.span(), "worker", name.get_ref(), known);
-            }
-            found
-        });
+        let workers = self.workers.clone();
+        let work = rule.work.as_ref().and_then(|name| self.position("worker", name, &workers));
         let is_action = |event: &String| !EVENTS.contains(&event.as_str());
         if work.is_some() && (moves || rule.ask.is_some() || !on.iter().all(is_action)) {
             let message = "a rule that starts a worker is about actions and does nothing else: \
                            what comes of it is for rules on `work-finished`";
             self.error(span.clone(), "shape", message);
         }
-        let run: Vec<usize> = rule
-            .run
-            .iter()
-            .filter_map(|name| {
-                let known = self.commands.clone();
-                let found = known.iter().position(|known| known == name.get_ref());
-                if found.is_none() {
-                    let known = known.iter().map(String::as_str);
-                    self.unknown(name.span(), "command", name.get_ref(), known);
-                }
-                found
-            })
-            .collect();
-        let review = rule.review.as_ref().and_then(|name| {
-            let known = self.reviewers.clone();
-            let found = known.iter().position(|known| known == name.get_ref());
-            if found.is_none() {
-                let known = known.iter().map(String::as_str);
-                self.unknown(name.span(), "reviewer", name.get_ref(), known);
-            }
-            found
-        });
+        let commands = self.commands.clone();
+        let run: Vec<usize> =
+            rule.run.iter().filter_map(|name| self.position("command", name, &commands)).collect();
+        let reviewers = self.reviewers.clone();
+        let review = rule.review.as_ref();
+        let review = review.and_then(|name| self.position("reviewer", name, &reviewers));
         if review.is_some() && (moves || rule.ask.is_some() || on != ["stop"]) {
             let message = "a rule that asks a reviewer is about a `stop` and does nothing else: \
                            what comes of it is for rules on `review-finished`";
@@ -550,103 +520,5 @@ impl Resolver<'_> {
             }
         };
         Some(Assignment { machine: MachineId(index), path: steps, value })
-    }
-
-    fn expression(&self, text: &Spanned<String>) -> Expression {
-        let span = inside(self.source, text.span(), text.get_ref());
-        Expression::new(text.get_ref().clone(), self.source.clone(), span)
-    }
-
-    fn text(&mut self, text: &Spanned<Text>) -> Option<TextId> {
-        match text.get_ref() {
-            Text::Inline(inline) => {
-                Some(self.inline(inline.clone(), self.source.clone(), text.span()))
-            }
-            Text::File { prompt } => self.file("prompts", prompt, text.span()),
-        }
-    }
-
-    fn file(&mut self, folder: &str, name: &str, span: Range<usize>) -> Option<TextId> {
-        let path = format!("{folder}/{name}");
-        let Some(file) = self.bundle.files.get(&path) else {
-            let folder = format!("{folder}/");
-            let files = &self.bundle.files;
-            let known: Vec<&str> =
-                files.keys().filter_map(|key| key.strip_prefix(&folder)).collect();
-            self.unknown(span, &format!("file in {folder}"), name, known);
-            return None;
-        };
-        let whole = self.with_parts(file.clone(), MOST_PARTS, &span)?;
-        let length = whole.text.len();
-        self.texts.push(TextTemplate::new(whole.text.to_string(), whole, 0..length));
-        Some(TextId(self.texts.len() - 1))
-    }
-
-    /// A file with the others that it includes, each in the place where it names them:
-    /// `{% include "prompts/rules.md" %}`.
-    fn with_parts(
-        &mut self,
-        file: Arc<Source>,
-        depth: usize,
-        span: &Range<usize>,
-    ) -> Option<Arc<Source>> {
-        if !file.text.contains(INCLUDE) {
-            return Some(file);
-        }
-        let mut whole = String::new();
-        let mut rest = &*file.text;
-        while let Some((before, path, after)) = included(rest) {
-            let Some(part) = self.bundle.files.get(path).filter(|_| Bundle::decides(path)) else {
-                let known: Vec<String> = self.bundle.files.keys().cloned().collect();
-                let known = known.iter().map(String::as_str).filter(|path| Bundle::decides(path));
-                self.unknown(
-                    span.clone(),
-                    &format!("file for {} to include", file.name),
-                    path,
-                    known,
-                );
-                return None;
-            };
-            if depth == 0 {
-                let message = format!("{} includes itself, or too many others", file.name);
-                self.error(span.clone(), "cycle", message);
-                return None;
-            }
-            self.included.push(part.clone());
-            let part = self.with_parts(part.clone(), depth - 1, span)?;
-            whole.push_str(before);
-            whole.push_str(part.text.trim_end());
-            if whole.len() > MOST_TEXT {
-                let message = format!("{} with all that it includes is too long", file.name);
-                self.error(span.clone(), "cycle", message);
-                return None;
-            }
-            rest = after;
-        }
-        whole.push_str(rest);
-        self.included.push(file.clone());
-        Some(Source::new(&format!("{} (with what it includes)", file.name), whole))
-    }
-
-    fn inline(&mut self, text: String, source: Arc<Source>, span: Range<usize>) -> TextId {
-        let span = inside(&source, span, &text);
-        self.texts.push(TextTemplate::new(text, source, span));
-        TextId(self.texts.len() - 1)
-    }
-}
-
-/// Where the text of a TOML string stands in the file, without quotes; the whole string where it
-/// has escapes.
-fn inside(source: &Source, span: Range<usize>, text: &str) -> Range<usize> {
-    let raw = source.text.get(span.clone()).unwrap_or_default();
-    // Nearly always the text starts right after one quote.
-    let at = if raw.get(1..).is_some_and(|rest| rest.starts_with(text)) {
-        Some(1)
-    } else {
-        raw.find(text)
-    };
-    match at {
-        Some(at) => span.start + at..span.start + at + text.len(),
-        None => span,
     }
 }

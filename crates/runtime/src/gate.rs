@@ -3,6 +3,8 @@
 mod act;
 mod checking;
 mod commit;
+mod document;
+mod effects;
 mod pin;
 mod runs;
 mod sessions;

@@ -133,7 +133,9 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
         let tampered = tampered.map(|change| format!("{change} ({})", when::ago(change.at)));
         let checking = run.ledger.checking.as_ref().map(|intent| {
             let Intent { what, name, since } = intent;
-            format!("{what} {name} was started {}", when::ago(*since))
+            let end =
+                if gate.is_going_on(run, intent) { "" } else { ", and did not come to its end" };
+            format!("{what} {name} was started {}{end}", when::ago(*since))
         });
         let outdated = gate.is_outdated(run).filter(|_| gate.is_working(run));
         let waits = waits_for(run).filter(|_| report.condition == "waiting");

@@ -11,7 +11,8 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event, Step};
 use phasegate_engine::workflow::{TextId, Workflow};
 
-use super::commit::{CANCEL, Open, Read, blank_line, run_facts, written};
+use super::commit::{CANCEL, Open, blank_line};
+use super::document::{Read, run_facts, written};
 use super::pin::protected;
 use super::sessions::{Standing, standing};
 use super::{Answered, Found, Gate, GateError};

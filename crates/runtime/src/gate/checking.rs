@@ -14,7 +14,8 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Review, Step, Work};
 use phasegate_engine::workflow::Workflow;
 
-use super::commit::{Open, blank_line, refusal, written};
+use super::commit::{Open, blank_line, refusal};
+use super::document::written;
 use super::pin::protected;
 use super::{Answered, Found, Gate, GateError};
 use crate::catalog::Origin;
@@ -210,6 +211,16 @@ impl Gate<'_> {
         }
         let free = process::alone(&self.project.root, WORK, &open.found.id);
         matches!(free, Ok(None)).then(|| at_work(open.found))
+    }
+
+    /// Whether what a run has begun is still going on, as far as a lock tells.
+    pub fn is_going_on(&self, found: &Found, intent: &Intent) -> bool {
+        let folder = match intent.what.as_str() {
+            "review" => reviewer::FOLDER,
+            "work" => WORK,
+            _ => return true,
+        };
+        matches!(process::alone(&self.project.root, folder, &found.id), Ok(None))
     }
 
     /// Puts an action until no check is missing and no work is asked for.

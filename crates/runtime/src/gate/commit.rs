@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome, Until};
-use phasegate_engine::decide::{RunFacts, decide, render};
+use phasegate_engine::decide::decide;
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
-use phasegate_engine::workflow::{TextId, Workflow};
+use phasegate_engine::workflow::Workflow;
 
 use super::checking::Checking;
+use super::document::{Read, run_facts};
 use super::pin::protected;
 use super::{Answered, Found, Gate, GateError};
 use crate::caller;
@@ -20,9 +21,8 @@ use crate::checks::Checks;
 use crate::fault_point;
 use crate::journal::{self, Line};
 use crate::ledger::{Cancelled, Insisting, Last, Ledger, Tampered, remembered};
-use crate::process;
 use crate::run::RunId;
-use crate::store::{Key, StoreError, Stored, Version};
+use crate::store::{Key, StoreError, Version};
 use crate::world::{Told, World};
 
 /// How often a step is decided again because somebody edited the document meanwhile.
@@ -42,16 +42,6 @@ pub(super) struct Open<'a> {
     pub(super) before: String,
     pub(super) document: Json,
     pub(super) notes: Vec<String>,
-}
-
-/// A state document as it was read, or as it is presumed to be.
-pub(super) struct Read {
-    pub(super) text: Vec<u8>,
-    /// None where there is no document.
-    pub(super) version: Option<Version>,
-    pub(super) document: Json,
-    /// Why it is presumed although there is one.
-    pub(super) problem: Option<String>,
 }
 
 impl Gate<'_> {
@@ -108,48 +98,6 @@ impl Gate<'_> {
     fn died_removing(&self, id: &RunId, ledger: &Ledger) -> Result<bool, GateError> {
         let last = self.store.last_line(id)?.0.as_deref().and_then(journal::position);
         Ok(ledger.seq > 0 && last.is_some_and(|(seq, _)| seq > ledger.seq))
-    }
-
-    /// Reads the document of a run. Where the workflow says what a document is presumed to be that
-    /// is missing or cannot be read, it is taken for that.
-    pub(super) fn read(&self, found: &Found, workflow: &Workflow) -> Result<Read, GateError> {
-        let stored = self.store.get(&Key::Document(found.place.clone()))?;
-        let gone = || GateError::Gone(found.id.clone(), found.place.clone());
-        let Some(Stored { bytes: text, version }) = stored else {
-            let text = workflow.presumed.filter(|_| self.store.changed_at(&found.place).is_some());
-            return self.presume(found, workflow, text.ok_or_else(gone)?);
-        };
-        let version = Some(version);
-        let parsed = parse(&found.place, &text).and_then(|document| {
-            // Where nobody waits for the answer, the rules say that it does not fit.
-            if workflow.unreadable.is_some() || workflow.presumed.is_some() {
-                let mut copy = document.clone();
-                let fits = workflow.records.declare(&workflow.state, &mut copy, "state");
-                fits.map_err(|mismatches| {
-                    let found: Vec<String> = mismatches.iter().map(ToString::to_string).collect();
-                    GateError::Unreadable(found.join("; "))
-                })?;
-            }
-            Ok(document)
-        });
-        match (parsed, workflow.presumed) {
-            (Ok(document), _) => Ok(Read { text, version, document, problem: None }),
-            (Err(GateError::Unreadable(why)), Some(presumed)) => {
-                let why = why.strip_prefix(&found.place).unwrap_or(&why).trim();
-                let problem = Some(format!("{} cannot be used: {why}", found.place));
-                Ok(Read { version, problem, ..self.presume(found, workflow, presumed)? })
-            }
-            (Err(error), _) => Err(error),
-        }
-    }
-
-    fn presume(&self, found: &Found, workflow: &Workflow, text: TextId) -> Result<Read, GateError> {
-        let run = run_facts(found, None);
-        let world = Arc::new(World::new(&self.project.root, Told::default()));
-        let rendered = render(workflow, text, None, &Event::stop(None), &run, world);
-        let text = rendered.map_err(|fault| GateError::Other(fault.message))?.into_bytes();
-        let document = parse(&found.place, &text)?;
-        Ok(Read { text, version: None, document, problem: None })
     }
 
     pub(super) fn ledger(
@@ -345,69 +293,6 @@ impl Gate<'_> {
         Ok(Answered { run, answer, document, block_exit, notes, over: false })
     }
 
-    /// Does what a step wants done before it counts; whether the document is to be removed.
-    pub(super) fn carry_out(&self, effects: &[Effect]) -> Result<bool, GateError> {
-        let places = effects.iter().flat_map(|effect| match effect {
-            Effect::Write { place, .. } | Effect::Append { place, .. } => vec![place],
-            Effect::Move { from, to } => vec![from, to],
-            Effect::Run(..) | Effect::Remove => Vec::new(),
-        });
-        for place in places {
-            if place.split('/').any(|part| part == ".git") {
-                let message = format!("{place} belongs to git: no rule writes there");
-                return Err(GateError::Other(message));
-            }
-        }
-        // Nothing is moved where one of them could not be.
-        for effect in effects {
-            if let Effect::Move { to, .. } = effect
-                && self.store.version(&Key::Text(to.clone()))?.is_some()
-            {
-                return Err(GateError::Other(format!("{to} exists: nothing is moved over it")));
-            }
-        }
-        let mut removed = false;
-        for effect in effects {
-            match effect {
-                // Where a rule has nowhere to write, it does not.
-                Effect::Write { place, .. } if place.trim().is_empty() => {}
-                Effect::Write { place, text } => {
-                    let key = Key::Text(place.clone());
-                    let before = self.store.version(&key)?;
-                    self.store.put(&key, before.as_ref(), format!("{text}\n").as_bytes())?;
-                }
-                Effect::Run(command, timeout) => {
-                    let shown = command.join(" ");
-                    let (ok, output) = process::output(command, &self.project.root, *timeout)
-                        .map_err(|error| GateError::Other(format!("{shown}: {error}")))?;
-                    if !ok {
-                        return Err(GateError::Other(format!("{shown}: {}", output.trim_end())));
-                    }
-                }
-                Effect::Move { from, to } => self
-                    .store
-                    .move_text(from, to)
-                    .map_err(|error| GateError::Other(error.to_string()))?,
-                Effect::Remove => removed = true,
-                // Once the step counts.
-                Effect::Append { .. } => {}
-            }
-        }
-        Ok(removed)
-    }
-
-    /// Adds the lines of a step to the workflow's own record. The journal has all of it already, so one
-    /// that cannot be written is only said.
-    pub(super) fn transcribe(&self, effects: &[Effect], notes: &mut Vec<String>) {
-        for effect in effects {
-            if let Effect::Append { place, line } = effect
-                && let Err(error) = self.store.append_text(place, line)
-            {
-                notes.push(error.to_string());
-            }
-        }
-    }
-
     /// Appends a journal line that continues the chain, and counts it.
     pub(super) fn write_line(
         &self,
@@ -463,12 +348,6 @@ impl Gate<'_> {
     }
 }
 
-/// What an expression sees as `run`.
-pub(super) fn run_facts(found: &Found, problem: Option<String>) -> RunFacts {
-    let (name, document) = (found.id.name.clone(), found.place.clone());
-    RunFacts { name, document, problem, reviews: found.ledger.tally.reviews }
-}
-
 /// The answer where nothing is done: a stop is let go, an action is refused.
 pub(super) fn refusal(event: &Event, why: String) -> Answer {
     if event.is_question() {
@@ -517,27 +396,6 @@ fn way_out(answer: Answer, run: &RunId, wanted: bool) -> Answer {
         let _ = write!(reason, "\n\n(This is run {run}. To end it: `phasegate cancel {run}`.)");
     }
     Answer::Block { reason }
-}
-
-pub(super) fn parse(place: &str, bytes: &[u8]) -> Result<Json, GateError> {
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    Json::parse(text)
-        .map_err(|error| GateError::Unreadable(format!("{place} is not valid JSON: {error}")))
-}
-
-/// The text of the document after a step, if the step has changed it.
-pub(super) fn written(open: &Open, step: &Step) -> Option<Vec<u8>> {
-    step.changed.then(|| restyle(&step.document, &open.read.text))
-}
-
-/// The document's text in the style of the text it replaces.
-fn restyle(document: &Json, old: &[u8]) -> Vec<u8> {
-    let old = std::str::from_utf8(old).unwrap_or_default();
-    let mut text = document.to_text(Json::indent_of(old));
-    if !old.ends_with('\n') {
-        text.pop();
-    }
-    text.into_bytes()
 }
 
 pub(super) fn to_bytes(ledger: &Ledger) -> Result<Vec<u8>, GateError> {

@@ -8,7 +8,8 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
 use super::checking::{Checking, MOST_TIME};
-use super::commit::{Open, blank_line, written};
+use super::commit::{Open, blank_line};
+use super::document::written;
 use super::sessions::{Standing, standing};
 use super::{Answered, Found, Gate, GateError};
 use crate::git;

@@ -1,0 +1,72 @@
+//! What a step wants done in the world.
+
+use phasegate_engine::step::Effect;
+
+use super::{Gate, GateError};
+use crate::process;
+use crate::store::Key;
+
+impl Gate<'_> {
+    /// Does what a step wants done before it counts; whether the document is to be removed.
+    pub(super) fn carry_out(&self, effects: &[Effect]) -> Result<bool, GateError> {
+        let places = effects.iter().flat_map(|effect| match effect {
+            Effect::Write { place, .. } | Effect::Append { place, .. } => vec![place],
+            Effect::Move { from, to } => vec![from, to],
+            Effect::Run(..) | Effect::Remove => Vec::new(),
+        });
+        for place in places {
+            if place.split('/').any(|part| part == ".git") {
+                let message = format!("{place} belongs to git: no rule writes there");
+                return Err(GateError::Other(message));
+            }
+        }
+        // Nothing is moved where one of them could not be.
+        for effect in effects {
+            if let Effect::Move { to, .. } = effect
+                && self.store.version(&Key::Text(to.clone()))?.is_some()
+            {
+                return Err(GateError::Other(format!("{to} exists: nothing is moved over it")));
+            }
+        }
+        let mut removed = false;
+        for effect in effects {
+            match effect {
+                // Where a rule has nowhere to write, it does not.
+                Effect::Write { place, .. } if place.trim().is_empty() => {}
+                Effect::Write { place, text } => {
+                    let key = Key::Text(place.clone());
+                    let before = self.store.version(&key)?;
+                    self.store.put(&key, before.as_ref(), format!("{text}\n").as_bytes())?;
+                }
+                Effect::Run(command, timeout) => {
+                    let shown = command.join(" ");
+                    let (ok, output) = process::output(command, &self.project.root, *timeout)
+                        .map_err(|error| GateError::Other(format!("{shown}: {error}")))?;
+                    if !ok {
+                        return Err(GateError::Other(format!("{shown}: {}", output.trim_end())));
+                    }
+                }
+                Effect::Move { from, to } => self
+                    .store
+                    .move_text(from, to)
+                    .map_err(|error| GateError::Other(error.to_string()))?,
+                Effect::Remove => removed = true,
+                // Once the step counts.
+                Effect::Append { .. } => {}
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Adds the lines of a step to the workflow's own record. The journal has all of it already, so one
+    /// that cannot be written is only said.
+    pub(super) fn transcribe(&self, effects: &[Effect], notes: &mut Vec<String>) {
+        for effect in effects {
+            if let Effect::Append { place, line } = effect
+                && let Err(error) = self.store.append_text(place, line)
+            {
+                notes.push(error.to_string());
+            }
+        }
+    }
+}
