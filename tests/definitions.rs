@@ -186,10 +186,13 @@ fn constants_in_the_configuration_have_the_right_type() {
 #[test]
 fn every_rule_of_the_gate_names_tests_that_exist() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests");
-    let sources: String = std::fs::read_dir(folder)
-        .unwrap()
-        .filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok())
-        .collect();
+    let files = |folder: &Path| -> Vec<std::path::PathBuf> {
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let nested = files(&folder).into_iter().filter(|path| path.is_dir());
+    let nested = nested.flat_map(|folder| files(&folder));
+    let sources = files(&folder).into_iter().chain(nested);
+    let sources: String = sources.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
     let docs = include_str!("../docs/gate.md");
     let (_, table) = docs.split_once("| rule | tests |").unwrap();
     let mut rules = 0;
