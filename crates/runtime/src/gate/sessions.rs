@@ -17,6 +17,9 @@ const LEASE: SignedDuration = SignedDuration::from_mins(30);
 /// How long ago a folder may have been changed that is taken for what a session works on.
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
 
+/// How many folders may be meant: the latest ones, of which most have ended.
+const MOST_GUESSED: usize = 16;
+
 /// How much of a block's reason a note repeats.
 const MOST_REASON: usize = 4_000;
 
@@ -75,7 +78,7 @@ impl Gate<'_> {
     }
 
     /// Of folders that are runs, those of the session; and the one that was changed last, if it is
-    /// nobody's and was changed lately. Behind it come others like it, in case it has ended.
+    /// nobody's and was changed lately. Behind it come some others like it, in case it has ended.
     fn meant(&self, folders: Vec<(Found, Standing)>, now: Timestamp) -> Vec<(Found, Standing)> {
         let places: Vec<&str> = folders.iter().map(|(run, _)| &*run.place).collect();
         let order = self.store.latest_first(&places);
@@ -91,7 +94,9 @@ impl Gate<'_> {
                 Standing::Foreign => settled.push(workflow),
                 Standing::Free if settled.contains(&workflow) => {}
                 Standing::Free => match self.store.changed_at(&run.place) {
-                    Some(at) if now.duration_since(at) < LATELY => guessed.push((run, standing)),
+                    Some(at) if now.duration_since(at) < LATELY && guessed.len() < MOST_GUESSED => {
+                        guessed.push((run, standing));
+                    }
                     Some(_) => settled.push(workflow),
                     None => {}
                 },

@@ -61,29 +61,16 @@ impl Gate<'_> {
         let runs = self.in_order(runs, stop.session.as_deref());
         let insisting = |(run, _): &(Found, Standing)| run.ledger.is_insisting(&stop.session);
         let ours = runs.iter().any(insisting);
-        let mut free: Vec<RunId> = Vec::new();
+        let mut guessed: Vec<&RunId> = Vec::new();
         for (run, standing) in &runs {
-            let is_free = *standing == Standing::Free;
-            let answered = verdict.answers.iter().any(|answered| !answered.over);
-            // Where folders are runs, the one that was changed last is asked beside the session's own.
-            let workflow = &run.id.workflow;
-            let is_guessed = run.presumed && is_free;
-            let others = verdict
-                .answers
-                .iter()
-                .any(|it| !it.over && (!is_guessed || it.run.workflow != *workflow));
-            let taken = is_free && stop.session.is_some() && answered && others;
-            if taken || verdict.block().is_some() {
+            if verdict.block().is_some() {
                 break;
             }
-            let guessed = |answered: &Answered| !answered.over && free.contains(&answered.run);
-            if is_guessed
-                && (verdict.answers.iter().any(guessed) || (run.unheard && self.is_ended(run)))
-            {
-                continue;
-            }
-            if is_guessed {
-                free.push(run.id.clone());
+            if *standing == Standing::Free {
+                if !self.is_asked(run, stop, &verdict, &guessed) {
+                    continue;
+                }
+                guessed.extend(run.presumed.then_some(&run.id));
             }
             let answer = |checking: &Checking| self.answer_stop(run, stop, ours, checking);
             match self.with_checks(run, MOST_TIME, answer) {
@@ -100,6 +87,19 @@ impl Gate<'_> {
             }
         }
         verdict
+    }
+
+    /// Whether a run that is nobody's answers, after what others have answered.
+    fn is_asked(&self, run: &Found, stop: &Stop, verdict: &Verdict, guessed: &[&RunId]) -> bool {
+        let answers = || verdict.answers.iter().filter(|answered| !answered.over);
+        let has_session = stop.session.is_some();
+        if !run.presumed {
+            return !has_session || answers().next().is_none();
+        }
+        // Where folders are runs, the one that was changed last is asked beside the session's own.
+        let others = answers().any(|answered| answered.run.workflow != run.id.workflow);
+        let taken = answers().any(|answered| guessed.contains(&&answered.run));
+        !(taken || has_session && others || run.unheard && self.is_ended(run))
     }
 
     fn answer_stop(
