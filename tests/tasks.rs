@@ -518,14 +518,16 @@ fn the_books_are_kept_by_the_rules_alone() {
 
 #[test]
 fn a_configured_reviewer_is_the_only_one() {
-    let config =
-        "[workflow.task.const]\nTESTS = [\"true\"]\nCODE_REVIEWER = [\"sh\", \"reviewer.sh\"]\n";
+    let config = "[workflow.task.const]\nTESTS = [\"true\"]\nCODE_REVIEWER = [\"sh\", \"home/reviewer.sh\"]\n";
     let tasks = Tasks::with(config);
-    tasks
-        .scene
-        .file("reviewer.sh", format!("echo '{{\"ok\": true}}' > {DIR}/review/code-review.json\n"));
     tasks.up_to("review").review_code(&json!({ "ok": true, "issues": [] }));
     tasks.refused(&["next"], "not what the configured reviewer wrote");
+    // One that writes nothing does not make it his.
+    tasks.scene.file("home/reviewer.sh", "true\n");
+    tasks.ok(&["review", "code"]);
+    tasks.refused(&["next"], "not what the configured reviewer wrote");
+    let review = format!("echo '{{\"ok\": true}}' > {DIR}/review/code-review.json\n");
+    tasks.scene.file("home/reviewer.sh", review);
     tasks.ok(&["review", "code"]);
     tasks.ok(&["next"]);
     tasks.is_in("test");
@@ -600,4 +602,44 @@ fn nothing_is_moved_over_what_is_there() {
     tasks.refused(&["redo"], "archive/planning-1/plan.md exists");
     assert!(tasks.scene.exists(&format!("{DIR}/planning/planning.ai.json")));
     assert_eq!(tasks.scene.read(&format!("{DIR}/archive/planning-1/plan.md")), "old");
+}
+
+#[test]
+fn tests_that_change_the_files_are_said_to() {
+    let tasks =
+        Tasks::with("[workflow.task.const]\nTESTS = [\"sh\", \"-c\", \"date +%N >> out.log\"]\n");
+    tasks.up_to("test");
+    tasks.refused(&["test"], "The files change while check tests");
+    tasks.stop().allows_saying("The files change while check tests");
+    tasks.is_in("test");
+}
+
+#[test]
+fn an_override_of_a_review_holds() {
+    let tasks = Tasks::new();
+    tasks.up_to("review").review_code(&json!({ "ok": true }));
+    tasks.scene.file("scratch.log", "x");
+    assert_eq!(tasks.by_hand(&["next", "--override", "the reviewer wrote it"]).code, Some(0));
+    tasks.is_in("test").ok(&["test"]);
+    tasks.is_in("accept");
+    // What lies beside the patch is said to whoever decides.
+    tasks
+        .stop()
+        .allows_saying("Beside its patch, these files differ from the last commit: scratch.log");
+}
+
+#[test]
+fn files_that_git_ignores_count_where_the_patch_has_them() {
+    let tasks = Tasks::new();
+    tasks.up_to("planning").file("planning/planning.ai.json", r#"{"title":"t","goals":[],"acceptance_criteria":[],"file_plan":[{"path":"home/gen.txt"}]}"#);
+    tasks.ok(&["next"]);
+    tasks.review_plan(&json!({ "ok": true })).ok(&["next"]);
+    tasks.scene.file("home/gen.txt", "good\n");
+    let patch = "--- /dev/null\n+++ b/home/gen.txt\n@@ -0,0 +1 @@\n+good\n";
+    tasks.file("code/diff.patch", patch).file("code/files/gen.txt", "good").ok(&["next"]);
+    tasks.review_code(&json!({ "ok": true })).ok(&["next"]);
+    tasks.ok(&["test"]);
+    tasks.scene.file("home/gen.txt", "evil\n");
+    assert!(tasks.by_hand(&["accept"]).stdout.contains("It is stale"));
+    tasks.is_in("accept");
 }

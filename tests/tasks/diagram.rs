@@ -147,8 +147,16 @@ fn no_evidence_leads_anywhere_else() {
                             };
                             let (plan, code) =
                                 (digest("planning/planning.ai.json"), digest("code/diff.patch"));
+                            // The files of the patch are not there.
+                            let names = phasegate_engine::patch::files(
+                                patch.as_deref().unwrap_or("").as_bytes(),
+                            );
+                            let names: Vec<String> =
+                                names.iter().map(|name| format!("{name}\0absent\0")).collect();
+                            let names = names.iter().map(String::as_bytes);
+                            let tree = format!("t {}", phasegate_engine::digest::digest_of(names));
                             let state = format!(
-                                r#"{{"phase":"{phase}","actors":{{"plan_review":{{"subject":"{plan} -"}},"codegen":{{"subject":"{plan} -","status":"done"}},"review":{{"subject":"{code}","tree":"t"}}}}}}"#
+                                r#"{{"phase":"{phase}","actors":{{"plan_review":{{"subject":"{plan} -"}},"codegen":{{"subject":"{plan} -","status":"done"}},"review":{{"subject":"{code}","tree":"{tree}"}}}}}}"#
                             );
                             let document = Json::parse(state.as_bytes()).unwrap();
                             let params = Json::parse(params.as_bytes()).unwrap();

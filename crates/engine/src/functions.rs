@@ -10,7 +10,7 @@ use minijinja::value::Rest;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use regex_lite::Regex;
 
-use crate::digest::digest;
+use crate::digest::{digest, digest_of};
 use crate::evidence::{NoEvidence, Recorder};
 use crate::json::{Json, Object};
 use crate::markdown;
@@ -51,6 +51,7 @@ pub const FILTERS: &[(&str, &str)] = &[
         "columns",
         "text | columns('id', 'status'): the rows of its Markdown tables, each with these columns, whatever the case of their names; the first is the first column where no column is called so",
     ),
+    ("digests", "paths | digests: one digest of the content of these files"),
     ("group_by", "list | group_by('a.b'): [{key, items, count}] in order of first appearance"),
     (
         "capture",
@@ -103,6 +104,21 @@ pub fn environment<'e>(evidence: &Arc<Recorder>, records: &Records) -> Environme
     env.add_filter("table", |text: &str| Json::from(markdown::tables(text)).to_value());
     env.add_filter("columns", |text: &str, names: Rest<String>| {
         Json::from(markdown::columns(text, &names)).to_value()
+    });
+    let world = evidence.clone();
+    env.add_filter("digests", move |paths: &Value| {
+        let mut pieces = Vec::new();
+        for path in paths.try_iter()? {
+            let path = path.as_str().unwrap_or_default().to_string();
+            // What cannot be looked at is told apart from what is not there.
+            let content = match world.read(&path) {
+                Ok(Some(bytes)) => digest(&bytes),
+                Ok(None) => "absent".into(),
+                Err(_) => "unreadable".into(),
+            };
+            pieces.push(format!("{path}\0{content}\0"));
+        }
+        Ok::<String, Error>(digest_of(pieces.iter().map(String::as_bytes)))
     });
     env.add_filter("group_by", group_by);
     env.add_filter("positions", positions);

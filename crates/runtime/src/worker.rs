@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use phasegate_engine::step::Work;
 
 use crate::process::{self, End, Streams};
@@ -30,6 +31,7 @@ pub struct Worked {
     /// That, in words.
     pub end: String,
     pub seconds: u64,
+    pub started: Timestamp,
     /// All that it printed.
     pub log: String,
 }
@@ -47,7 +49,7 @@ pub fn work(root: &Path, run: &RunId, work: &Work, watch: Option<&Watch>) -> io:
     let (input, log) = (place("prompt")?, place("log")?);
     fs::write(&input, &work.prompt)?;
     File::create(&log)?;
-    let since = Instant::now();
+    let (since, started) = (Instant::now(), Timestamp::now());
     let (command, folder, timeout) = (work.run.clone(), root.to_path_buf(), work.timeout);
     let (own_input, own_log) = (input.clone(), log.clone());
     let (ended, end) = channel();
@@ -79,7 +81,7 @@ pub fn work(root: &Path, run: &RunId, work: &Work, watch: Option<&Watch>) -> io:
         End::NotStarted(why) => (None, why),
     };
     let (seconds, log) = (since.elapsed().as_secs(), format!("{FOLDER}/{name}.log"));
-    Ok(Worked { exit_code, end, seconds, log })
+    Ok(Worked { exit_code, end, seconds, started, log })
 }
 
 /// Shows what was added to a log; how much that was.

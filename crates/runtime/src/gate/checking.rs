@@ -192,6 +192,7 @@ impl Gate<'_> {
             ("exit_code", exit_code),
             ("end", Json::from(worked.end.as_str())),
             ("seconds", Json::from(i64::try_from(worked.seconds).unwrap_or(i64::MAX))),
+            ("started", Json::from(worked.started.to_string())),
             ("log", Json::from(worked.log.as_str())),
         ];
         let fact = Event {
