@@ -347,3 +347,16 @@ expect = { decision = "ALLOW", outcome = "done" }
     scene.file(".phasegate/workflows/ship/cases/all.toml", cases);
     assert!(scene.ok(&["test", "ship", "--full-coverage"]).contains("(100 %)"));
 }
+
+#[test]
+fn no_filter_of_the_repository_hides_a_change() {
+    let scene = started_with_notes("echo x >> ran");
+    scene.file("a.txt", "old\n").file(".git/info/attributes", "a.txt filter=frozen\n");
+    scene.git(&["config", "filter.frozen.clean", "touch filtered.out; echo old"]);
+    scene.git(&["config", "filter.frozen.required", "true"]);
+    scene.stop().blocks("Write NOTES.md");
+    scene.file("a.txt", "new\n");
+    scene.stop().blocks("Write NOTES.md");
+    assert_eq!(runs(&scene), 2, "the change is seen");
+    assert!(!scene.exists("filtered.out"), "and the filter is not run");
+}

@@ -58,9 +58,11 @@ pub fn tree(root: &Path, place: &Path, apart: &[String]) -> Option<String> {
             (String::new(), own.to_string_lossy().into_owned())
         }
     };
+    let unfiltered = without_filters(root);
     let ours = |arguments: &[&str]| {
         let mut command = command(root, arguments);
         command
+            .envs(unfiltered.iter().map(|(name, value)| (name, value)))
             .env("GIT_INDEX_FILE", &index)
             .env("GIT_OBJECT_DIRECTORY", place.join("objects"))
             .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", Path::new(&common).join("objects"));
@@ -82,6 +84,22 @@ pub fn tree(root: &Path, place: &Path, apart: &[String]) -> Option<String> {
     // Only the name was wanted.
     let _ = fs::remove_dir_all(place.join("objects"));
     tree.map(|tree| tree.trim_end().to_string())
+}
+
+/// Settings, by environment, without which a file's content would be what a filter makes of it: a
+/// program that a repository's settings name.
+fn without_filters(root: &Path) -> Vec<(String, String)> {
+    let named = git(root, ["config", "--null", "--name-only", "--get-regexp", "^filter\\."]);
+    let named = named.unwrap_or_default();
+    let keys = named.split('\0').filter(|key| !key.is_empty());
+    let mut settings = Vec::new();
+    for (index, key) in keys.enumerate() {
+        let value = if key.ends_with(".required") { "false" } else { "" };
+        settings.push((format!("GIT_CONFIG_KEY_{index}"), key.to_string()));
+        settings.push((format!("GIT_CONFIG_VALUE_{index}"), value.to_string()));
+    }
+    settings.push(("GIT_CONFIG_COUNT".into(), (settings.len() / 2).to_string()));
+    settings
 }
 
 fn git<'a>(root: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Option<String> {
