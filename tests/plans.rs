@@ -81,6 +81,14 @@ impl Plans {
         self
     }
 
+    /// Makes the files of a folder so many hours old.
+    pub fn make_old(&self, folder: &str, hours: u64) {
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(hours * 3600);
+        for entry in std::fs::read_dir(self.scene.path(folder)).unwrap() {
+            std::fs::File::open(entry.unwrap().path()).unwrap().set_modified(old).unwrap();
+        }
+    }
+
     pub fn has(&self, name: &str) -> bool {
         self.scene.exists(&format!("{DIR}/{name}"))
     }

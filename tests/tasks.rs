@@ -413,7 +413,7 @@ fn workers_do_the_work_and_their_artifacts_count() {
     assert!(tasks.ok(&["codegen"]).contains("review: possible"));
     tasks.is_in("codegen").ok(&["next"]);
     tasks.is_in("review");
-    let logs = std::fs::read_dir(tasks.scene.path(".phasegate/work")).unwrap();
+    let logs = std::fs::read_dir(tasks.scene.path(".phasegate/workers")).unwrap();
     let logs = logs.flatten().filter(|log| log.path().extension().is_some_and(|it| it == "log"));
     assert_eq!(logs.count(), 4);
 }

@@ -158,11 +158,7 @@ fn two_sessions_do_not_take_each_others_plans() {
 #[test]
 fn a_finished_plan_masks_no_other() {
     let plans = Plans::with(&due("code-review"));
-    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
-    for name in ["plan.md", "tasks.md", "state.json"] {
-        let file = std::fs::File::open(plans.scene.path(&format!("{DIR}/{name}"))).unwrap();
-        file.set_modified(old).unwrap();
-    }
+    plans.make_old(DIR, 1);
     plans.scene.file(".taskie/plans/done/plan.md", "# Done\n");
     plans.scene.file(".taskie/plans/done/state.json", r#"{"phase":"complete","next_phase":null}"#);
     plans.stop().blocks("task-1-review-1.md");
@@ -236,13 +232,6 @@ fn as_session(plans: &Plans, session: &str, args: &[&str]) -> crate::scene::Ran 
     crate::scene::finish(plans.scene.spawn(command, b""))
 }
 
-fn make_old(plans: &Plans, folder: &str, hours: u64) {
-    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(hours * 3600);
-    for entry in std::fs::read_dir(plans.scene.path(folder)).unwrap() {
-        std::fs::File::open(entry.unwrap().path()).unwrap().set_modified(old).unwrap();
-    }
-}
-
 #[test]
 fn a_session_goes_from_one_plan_to_another() {
     let plans = Plans::with(&json!({}));
@@ -250,7 +239,7 @@ fn a_session_goes_from_one_plan_to_another() {
     // By a command of its own, and by a state that is written by hand.
     plans.scene.file(".taskie/plans/b/plan.md", "# B\n");
     plans.scene.file(".taskie/plans/b/tasks.md", super::TASKS);
-    make_old(&plans, ".taskie/plans/b", 30);
+    plans.make_old(".taskie/plans/b", 30);
     assert_eq!(as_session(&plans, "s1", &["create-tasks", "b"]).code, Some(0));
     plans.first_stop("FAIL").blocks("b/tasks-review-1.md");
     plans.scene.file(".taskie/plans/b/tasks-post-review-1.md", "done");
@@ -264,7 +253,7 @@ fn a_session_goes_from_one_plan_to_another() {
 fn plans_that_nobody_has_touched_for_a_day_are_left_alone() {
     let plans = Plans::with(&due("plan-review"));
     plans.file("odd.md", "x");
-    make_old(&plans, DIR, 48);
+    plans.make_old(DIR, 48);
     plans.first_stop("FAIL").allows();
     assert!(plans.calls().is_empty());
     // Whoever asks what comes next takes it up.

@@ -610,11 +610,7 @@ mod suite_6_edge_cases {
     #[test]
     fn t01_of_several_plans_the_latest() {
         let plans = Plans::with(&due("plan-review"));
-        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
-        for name in ["plan.md", "tasks.md", "state.json"] {
-            let file = std::fs::File::open(plans.scene.path(&format!("{DIR}/{name}"))).unwrap();
-            file.set_modified(old).unwrap();
-        }
+        plans.make_old(DIR, 1);
         plans.scene.file(".taskie/plans/another/plan.md", "# Another\n");
         let said = plans.stop();
         said.allows_saying("Plan another: structure validated");

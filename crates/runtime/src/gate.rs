@@ -1,10 +1,10 @@
 //! The one way that every event takes: find the run, lock it, load it, decide, commit, answer.
 
 mod act;
-mod checking;
 mod commit;
 mod document;
 mod effects;
+mod errands;
 mod pin;
 mod runs;
 mod sessions;

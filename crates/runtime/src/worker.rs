@@ -15,7 +15,7 @@ use crate::run::RunId;
 use crate::world;
 
 /// Where workers leave their logs.
-pub const FOLDER: &str = ".phasegate/work";
+pub const FOLDER: &str = ".phasegate/workers";
 
 /// How often what a worker prints is looked at.
 const GLANCE: Duration = Duration::from_millis(100);

@@ -121,7 +121,7 @@ impl Gate<'_> {
         starts: bool,
         bound: Option<&str>,
     ) -> Result<Answered, GateError> {
-        let answered = self.with_work(found, |checking| {
+        let answered = self.with_work(found, |errands| {
             self.with_retries(found, |mut open| {
                 let over = is_over(&open);
                 let own = standing(&open.ledger, event.session.as_deref(), Timestamp::now());
@@ -139,7 +139,7 @@ impl Gate<'_> {
                 } else if open.ledger.cancelled.is_some() {
                     return Err(GateError::Other(format!("run {} is cancelled", found.id)));
                 }
-                let mut step = self.decide(&mut open, event, told, checking);
+                let mut step = self.decide(&mut open, event, told, errands);
                 if let Some(reason) = self.busy(&open, event) {
                     step.undo(Answer::Deny { reason });
                 }
@@ -147,12 +147,12 @@ impl Gate<'_> {
                     let reason = format!("{} was changed meanwhile", found.place);
                     step.undo(Answer::Deny { reason });
                 }
-                self.missing(&mut open, checking, event, &mut step)?;
+                self.missing(&mut open, errands, event, &mut step)?;
                 if let (Some(before), Answer::Deny { .. }) = (before, &step.answer) {
                     open.ledger = before;
                 }
                 let new = written(&open, &step);
-                self.commit(open, event, step, new, checking).map(Some)
+                self.commit(open, event, step, new, errands).map(Some)
             })
         })?;
         answered.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))

@@ -12,8 +12,8 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
-use super::checking::Checking;
 use super::document::{Read, run_facts};
+use super::errands::Errands;
 use super::pin::protected;
 use super::{Answered, Found, Gate, GateError};
 use crate::caller;
@@ -161,14 +161,14 @@ impl Gate<'_> {
         open: &mut Open,
         event: &Event,
         told: &Told,
-        checking: &Checking,
+        errands: &Errands,
     ) -> Step {
         let run = run_facts(open.found, open.read.problem.clone());
         let mut world = World::new(&self.project.root, told.clone());
         // Who is not trusted has no checks: not even a look at the tree runs for him.
         if !open.workflow.checks.is_empty() && self.is_trusted(&open.workflow) {
             let checks = Checks::new(&self.project.root, &open.workflow);
-            world = world.with_checks(checks.knowing(&open.ledger.checks, &checking.fresh));
+            world = world.with_checks(checks.knowing(&open.ledger.checks, &errands.fresh));
         }
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, Arc::new(world))
     }
@@ -180,7 +180,7 @@ impl Gate<'_> {
         event: &Event,
         mut step: Step,
         mut new: Option<Vec<u8>>,
-        checking: &Checking,
+        errands: &Errands,
     ) -> Result<Answered, GateError> {
         let Open { found, workflow, mut ledger, ledger_version, read, before, .. } = open;
         let mut notes = open.notes;
@@ -191,10 +191,10 @@ impl Gate<'_> {
             new = None;
         }
         let now = Timestamp::now();
-        if checking.is_settled() {
+        if errands.is_settled() {
             ledger.checking = None;
         }
-        for (name, ran) in &checking.fresh {
+        for (name, ran) in &errands.fresh {
             match ran.passed() {
                 Some(passed) => ledger.checks.insert(name.clone(), passed),
                 None => ledger.checks.remove(name),

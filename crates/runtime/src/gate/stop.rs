@@ -7,9 +7,9 @@ use phasegate_engine::definition::Reentry;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
-use super::checking::{Checking, MOST_TIME};
 use super::commit::{Open, blank_line};
 use super::document::written;
+use super::errands::{Errands, MOST_TIME};
 use super::sessions::{Standing, standing};
 use super::{Answered, Found, Gate, GateError};
 use crate::git;
@@ -72,7 +72,7 @@ impl Gate<'_> {
                 }
                 guessed.extend(run.presumed.then_some(&run.id));
             }
-            let answer = |checking: &Checking| self.answer_stop(run, stop, ours, checking);
+            let answer = |errands: &Errands| self.answer_stop(run, stop, ours, errands);
             match self.with_checks(run, MOST_TIME, answer) {
                 Ok(answered) => verdict.answers.extend(answered),
                 Err(GateError::Over) => {}
@@ -107,9 +107,9 @@ impl Gate<'_> {
         found: &Found,
         stop: &Stop,
         ours: bool,
-        checking: &Checking,
+        errands: &Errands,
     ) -> Result<Option<Answered>, GateError> {
-        let event = checking.stop(stop.session.clone());
+        let event = errands.stop(stop.session.clone());
         self.with_retries(found, |mut open| {
             if open.ledger.cancelled.is_some() {
                 return Ok(None);
@@ -124,7 +124,7 @@ impl Gate<'_> {
             let ends = outer.phase(&phase).and_then(|phase| outer.get(phase).ends);
             let ended = ends.is_some();
             // Where the review that was just made has ended the run, its rules may speak of that.
-            if ended && !checking.has_reviewed() {
+            if ended && !errands.has_reviewed() {
                 open.ledger.finished = open.read.version.as_ref().map(|it| it.0.clone());
                 let derived = outer.derive.is_some()
                     && ends == Some(Outcome::Done)
@@ -181,18 +181,18 @@ impl Gate<'_> {
                 let answer = Answer::waiting(Until::Background, why);
                 return self.pass(open, &event, answer, None).map(Some);
             }
-            let mut step = self.decide(&mut open, &event, &stop.told, checking);
+            let mut step = self.decide(&mut open, &event, &stop.told, errands);
             // What is still being made is not reviewed.
             if stop.background && step.review.take().is_some() {
                 let message = format!("Run {} waits for background work.", found.id);
                 step.answer = Answer::waiting(Until::Background, message);
             }
-            self.missing(&mut open, checking, &event, &mut step)?;
+            self.missing(&mut open, errands, &event, &mut step)?;
             self.reenter(&open, stop, told.as_ref(), &mut step);
             let new = written(&open, &step);
             self.govern(&mut open, stop, new.as_deref(), &mut step, now);
             let new = new.filter(|_| step.changed);
-            self.commit(open, &event, step, new, checking).map(Some)
+            self.commit(open, &event, step, new, errands).map(Some)
         })
     }
 

@@ -1,5 +1,5 @@
-//! Checks and reviews on the way of an event: asked for under the lock, made without it, and then
-//! the event is put again.
+//! Errands on the way of an event: checks, reviews and the work of agents. They are asked for under
+//! the lock and run without it; then the event is put again, or what came of them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -43,9 +43,9 @@ pub(super) const MOST_TIME: Duration = Duration::from_mins(9);
 /// And of an action, for which somebody waits.
 pub(super) const NO_LIMIT: Duration = Duration::from_hours(24);
 
-/// What is known of checks and reviews while an event is put again and again.
+/// What is known of its errands while an event is put again and again.
 #[derive(Debug)]
-pub(super) struct Checking {
+pub(super) struct Errands {
     since: Instant,
     /// How long all checks and reviews may take together.
     most: Duration,
@@ -67,7 +67,7 @@ pub(super) struct Checking {
     document: RefCell<String>,
 }
 
-impl Checking {
+impl Errands {
     /// Whether nothing is running any more.
     pub(super) fn is_settled(&self) -> bool {
         self.unsettled.is_none()
@@ -92,13 +92,13 @@ impl Gate<'_> {
         &self,
         found: &Found,
         most: Duration,
-        mut put: impl FnMut(&Checking) -> Result<T, GateError>,
+        mut put: impl FnMut(&Errands) -> Result<T, GateError>,
     ) -> Result<T, GateError> {
         let (since, ran, fresh) = (Instant::now(), Vec::new(), BTreeMap::new());
         let (unsettled, reviewed, unreviewed) = (None, None, None);
         let (reviews, reviewing, document) = (0, RefCell::default(), RefCell::default());
         let working = RefCell::default();
-        let mut checking = Checking {
+        let mut errands = Errands {
             since,
             most,
             ran,
@@ -112,13 +112,13 @@ impl Gate<'_> {
             document,
         };
         loop {
-            match put(&checking) {
-                Err(GateError::Needs(name)) if checking.unsettled.is_none() => {
+            match put(&errands) {
+                Err(GateError::Needs(name)) if errands.unsettled.is_none() => {
                     let workflow = self.workflow_of(found)?;
-                    self.check(found, &workflow, &name, &mut checking)?;
+                    self.check(found, &workflow, &name, &mut errands)?;
                 }
-                Err(GateError::Review(review)) if checking.unreviewed.is_none() => {
-                    self.review(found, &review, &mut checking)?;
+                Err(GateError::Review(review)) if errands.unreviewed.is_none() => {
+                    self.review(found, &review, &mut errands)?;
                 }
                 result => return result,
             }
@@ -130,22 +130,22 @@ impl Gate<'_> {
         &self,
         found: &Found,
         review: &Review,
-        checking: &mut Checking,
+        errands: &mut Errands,
     ) -> Result<(), GateError> {
-        checking.reviews += 1;
-        if checking.reviews > MOST_REVIEWS {
+        errands.reviews += 1;
+        if errands.reviews > MOST_REVIEWS {
             let why = format!("after {MOST_REVIEWS} reviews the rules want another one at once");
-            checking.unreviewed = Some(why);
+            errands.unreviewed = Some(why);
             return Ok(());
         }
-        let left = checking.most.saturating_sub(checking.since.elapsed());
+        let left = errands.most.saturating_sub(errands.since.elapsed());
         let review = &Review { timeout: review.timeout.min(left), ..review.clone() };
         let workflow = self.workflow_of(found)?;
         let tree = Checks::new(&self.project.root, &workflow).tree_now();
         let reviewed = match reviewer::review(&self.project.root, &found.id, review) {
             Ok(reviewed) => reviewed,
             Err(why) => {
-                checking.unreviewed = Some(why);
+                errands.unreviewed = Some(why);
                 return Ok(());
             }
         };
@@ -171,18 +171,18 @@ impl Gate<'_> {
             params: params(members.map(|(name, value)| (name.to_string(), value))),
         };
         self.spend(found, reviewed.micro_dollars)?;
-        let document = checking.document.borrow().clone();
+        let document = errands.document.borrow().clone();
         let answered = self.act_bound(found, &fact, &document)?;
         if let Answer::Deny { reason } = answered.answer {
-            checking.unreviewed = Some(format!("its verdict was {verdict}, and {reason}"));
+            errands.unreviewed = Some(format!("its verdict was {verdict}, and {reason}"));
         } else {
-            checking.reviewed = Some(review.reviewer.clone());
+            errands.reviewed = Some(review.reviewer.clone());
         }
         Ok(())
     }
 
     /// Has work done, and puts its end to the rules.
-    fn work(&self, found: &Found, work: &Work, checking: &Checking) -> Result<Answered, GateError> {
+    fn work(&self, found: &Found, work: &Work, errands: &Errands) -> Result<Answered, GateError> {
         let worked = worker::work(&self.project.root, &found.id, work, self.watch)
             .map_err(|error| GateError::Other(error.to_string()))?;
         let exit_code = worked.exit_code.map_or(Json::Null, |code| Json::from(i64::from(code)));
@@ -201,7 +201,7 @@ impl Gate<'_> {
             session: None,
             params: params(members.map(|(name, value)| (name.to_string(), value))),
         };
-        let document = checking.document.borrow().clone();
+        let document = errands.document.borrow().clone();
         self.act_bound(found, &fact, &document)
     }
 
@@ -228,10 +228,10 @@ impl Gate<'_> {
     pub(super) fn with_work(
         &self,
         found: &Found,
-        mut put: impl FnMut(&Checking) -> Result<Option<Answered>, GateError>,
+        mut put: impl FnMut(&Errands) -> Result<Option<Answered>, GateError>,
     ) -> Result<Option<Answered>, GateError> {
-        self.with_checks(found, NO_LIMIT, |checking| match put(checking) {
-            Err(GateError::Work(work)) => self.work(found, &work, checking).map(Some),
+        self.with_checks(found, NO_LIMIT, |errands| match put(errands) {
+            Err(GateError::Work(work)) => self.work(found, &work, errands).map(Some),
             done => done,
         })
     }
@@ -241,28 +241,28 @@ impl Gate<'_> {
         found: &Found,
         workflow: &Workflow,
         name: &str,
-        checking: &mut Checking,
+        errands: &mut Errands,
     ) -> Result<(), GateError> {
-        if checking.ran.iter().filter(|ran| *ran == name).count() >= MOST_RUNS {
+        if errands.ran.iter().filter(|ran| *ran == name).count() >= MOST_RUNS {
             let text = format!("The files change while check {name} of run {} runs.", found.id);
-            checking.unsettled = Some(text);
+            errands.unsettled = Some(text);
             return Ok(());
         }
-        let left = checking.most.saturating_sub(checking.since.elapsed());
+        let left = errands.most.saturating_sub(errands.since.elapsed());
         if left.is_zero() {
             let text = format!("The checks of run {} take longer than a hook may.", found.id);
-            checking.unsettled = Some(text);
+            errands.unsettled = Some(text);
             return Ok(());
         }
-        checking.ran.push(name.to_string());
+        errands.ran.push(name.to_string());
         match Checks::new(&self.project.root, workflow).run(name, left) {
             Ok(ran) => {
-                checking.fresh.insert(name.to_string(), ran);
+                errands.fresh.insert(name.to_string(), ran);
                 Ok(())
             }
             Err(CheckError::Running(_)) => {
                 let text = format!("Check {name} of run {} is still running.", found.id);
-                checking.unsettled = Some(text);
+                errands.unsettled = Some(text);
                 Ok(())
             }
             Err(error) => Err(GateError::Other(error.to_string())),
@@ -274,7 +274,7 @@ impl Gate<'_> {
     pub(super) fn missing(
         &self,
         open: &mut Open,
-        checking: &Checking,
+        errands: &Errands,
         event: &Event,
         step: &mut Step,
     ) -> Result<(), GateError> {
@@ -292,7 +292,7 @@ impl Gate<'_> {
             return Ok(());
         }
         if let Some(review) = step.review.take() {
-            return self.ask_reviewer(open, checking, event, review, step);
+            return self.ask_reviewer(open, errands, event, review, step);
         }
         if let Some(work) = step.work.take() {
             let alone = process::alone(&self.project.root, WORK, &open.found.id);
@@ -301,15 +301,15 @@ impl Gate<'_> {
                 step.undo(Answer::Deny { reason: at_work(open.found) });
                 return Ok(());
             }
-            *checking.working.borrow_mut() = alone;
+            *errands.working.borrow_mut() = alone;
             let Some(document) = self.intend(open, "work", &work.worker, event, step)? else {
                 return Ok(());
             };
-            *checking.document.borrow_mut() = document;
+            *errands.document.borrow_mut() = document;
             return Err(GateError::Work(Box::new(work)));
         }
         let Some(name) = step.needs.take() else { return Ok(()) };
-        match &checking.unsettled {
+        match &errands.unsettled {
             Some(why) => {
                 step.answer = without(event, Until::Background, why.clone());
                 Ok(())
@@ -325,16 +325,16 @@ impl Gate<'_> {
     fn ask_reviewer(
         &self,
         open: &mut Open,
-        checking: &Checking,
+        errands: &Errands,
         event: &Event,
         review: Review,
         step: &mut Step,
     ) -> Result<(), GateError> {
-        if let Some(why) = &checking.unreviewed {
+        if let Some(why) = &errands.unreviewed {
             step.answer = Answer::allow_saying(Outcome::Fault, why.as_str());
             return Ok(());
         }
-        if checking.reviewing.borrow().is_none() {
+        if errands.reviewing.borrow().is_none() {
             let begun = process::alone(&self.project.root, reviewer::FOLDER, &open.found.id);
             let begun = begun.map_err(|error| GateError::Other(error.to_string()))?;
             if begun.is_none() {
@@ -343,7 +343,7 @@ impl Gate<'_> {
                 step.answer = Answer::waiting(Until::Background, message);
                 return Ok(());
             }
-            *checking.reviewing.borrow_mut() = begun;
+            *errands.reviewing.borrow_mut() = begun;
         }
         let (run, limits) = (&open.found.id, self.project.config.limits(&open.found.id.workflow));
         let (answer, warning) = open.ledger.tally.count_review(&run.to_string(), &limits);
@@ -355,7 +355,7 @@ impl Gate<'_> {
         let Some(document) = self.intend(open, "review", &review.reviewer, event, step)? else {
             return Ok(());
         };
-        *checking.document.borrow_mut() = document;
+        *errands.document.borrow_mut() = document;
         Err(GateError::Review(Box::new(review)))
     }
 
