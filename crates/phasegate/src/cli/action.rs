@@ -149,6 +149,10 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
         if chosen.contains('/') { chosen.clone() } else { format!("{name}/{chosen}") }
     };
     let chosen = matches.get_one::<String>("run").map(full);
+    if chosen.is_none() && !gate.runs().0.iter().any(|run| run.id.workflow == name) {
+        let help = format!("`phasegate {name} --help` says how one begins");
+        return Err(Failed(format!("there is no run of workflow {name} in this project; {help}")));
+    }
     let looks = matches!(action.does, Does::Show { .. });
     let run = chosen_among(&gate, chosen.as_deref(), |run| run.id.workflow == name, looks)?;
     if run.id.workflow != name {
