@@ -160,12 +160,7 @@ fn no_evidence_leads_anywhere_else() {
                             );
                             let document = Json::parse(state.as_bytes()).unwrap();
                             let params = Json::parse(params.as_bytes()).unwrap();
-                            let event = Event {
-                                name: name.clone(),
-                                actor: Actor::Human,
-                                session: None,
-                                params,
-                            };
+                            let event = Event { params, ..Event::new(name, Actor::Human) };
                             let run = RunFacts {
                                 name: "x".into(),
                                 document: ".phasegate/tasks/x/state.json".into(),

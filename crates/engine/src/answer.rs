@@ -39,6 +39,9 @@ pub enum Until {
     External,
 }
 
+/// The code of an action that no rule is about.
+pub const NOT_POSSIBLE: &str = "not_possible";
+
 /// The answer to an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "lowercase")]
@@ -54,8 +57,12 @@ pub enum Answer {
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// The action is refused.
-    Deny { reason: String },
+    /// The action is refused; the code tells programs why, where there is one.
+    Deny {
+        reason: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
+    },
 }
 
 impl Answer {
@@ -75,6 +82,21 @@ impl Answer {
         Answer::Allow { outcome: Some(Outcome::Waiting), until: Some(until), message }
     }
 
+    /// Whether no rule was about the event.
+    pub fn is_unheard(&self) -> bool {
+        matches!(self, Answer::Deny { code: Some(code), .. } if code == NOT_POSSIBLE)
+    }
+
+    /// A DENY for a reason of our own.
+    pub fn deny(reason: impl Into<String>) -> Answer {
+        Answer::Deny { reason: reason.into(), code: None }
+    }
+
+    /// The same, with the code that programs know it by.
+    pub fn deny_as(code: &str, reason: impl Into<String>) -> Answer {
+        Answer::Deny { reason: reason.into(), code: Some(code.to_string()) }
+    }
+
     /// The outcome of an ALLOW.
     pub fn outcome(&self) -> Option<Outcome> {
         match self {
@@ -87,7 +109,7 @@ impl Answer {
     #[must_use]
     pub fn shortened(mut self, most: usize) -> Answer {
         let text = match &mut self {
-            Answer::Block { reason } | Answer::Deny { reason } => Some(reason),
+            Answer::Block { reason } | Answer::Deny { reason, .. } => Some(reason),
             Answer::Allow { message, .. } => message.as_mut(),
         };
         if let Some(text) = text
@@ -107,7 +129,7 @@ impl Answer {
     /// What is said to the agent or the user.
     pub fn text(&self) -> Option<&str> {
         match self {
-            Answer::Block { reason } | Answer::Deny { reason } => Some(reason),
+            Answer::Block { reason } | Answer::Deny { reason, .. } => Some(reason),
             Answer::Allow { message, .. } => message.as_deref(),
         }
     }

@@ -14,7 +14,7 @@ use crate::definition::Bundle;
 use crate::diagnostic::Source;
 use crate::evidence::GivenEvidence;
 use crate::json::Json;
-use crate::step::{Actor, Event, Step};
+use crate::step::{Actor, Agent, Effect, Event, Step};
 use crate::workflow::Workflow;
 
 /// A file of cases.
@@ -55,6 +55,13 @@ pub struct Case {
     /// Values of constants, as the configuration gives them: JSON.
     #[serde(default, rename = "const")]
     pub constants: BTreeMap<String, String>,
+    /// The agents of the run: JSON, a list of objects.
+    pub agents: Option<String>,
+    /// The agent that the event is about, or that asks.
+    pub agent: Option<String>,
+    /// Who asks.
+    #[serde(default = "Case::worker")]
+    pub actor: Actor,
     #[serde(default = "Case::stop")]
     pub event: String,
     pub params: Option<String>,
@@ -69,6 +76,10 @@ pub struct Case {
 impl Case {
     fn stop() -> String {
         "stop".into()
+    }
+
+    fn worker() -> Actor {
+        Actor::Worker
     }
 }
 
@@ -92,6 +103,16 @@ pub struct Expect {
     pub changed: Option<bool>,
     /// The review that is asked for.
     pub review: Option<ExpectReview>,
+    /// The ids of the agents that are started, and of those that are ended.
+    #[serde(default)]
+    pub starts: Vec<String>,
+    #[serde(default)]
+    pub ends: Vec<String>,
+    /// What programs know the refusal by.
+    pub code: Option<String>,
+    /// Texts that the prompt of each agent contains.
+    #[serde(default)]
+    pub prompts: Vec<String>,
 }
 
 /// A review that a case expects.
@@ -200,6 +221,7 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
         last_message: case.last_message.clone(),
         checks: case.check.clone(),
         tree: case.tree.clone(),
+        agents: case.agents.as_ref().map_or(Ok(Json::Null), |text| parse("agents", text))?,
     };
     let mut configured = workflow.clone();
     for (name, value) in &case.constants {
@@ -207,7 +229,7 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
         known.ok_or(format!("there is no constant {name}"))?.1 = parse(name, value)?;
     }
     let params = case.params.as_ref().map_or(Ok(Json::object()), |text| parse("params", text))?;
-    let event = Event { name: case.event.clone(), actor: Actor::Worker, session: None, params };
+    let event = Event { agent: case.agent.clone(), params, ..Event::new(&case.event, case.actor) };
     let place = workflow.document_of("case");
     let problem = case.problem.clone();
     let (name, reviews) = ("case".into(), case.reviews);
@@ -277,6 +299,30 @@ fn compare(expect: &Expect, step: &Step) -> Vec<String> {
                 differs("prompt", format!("{part:?}"), format!("{:?}", asked.prompt));
             }
         }
+    }
+    let starts = step.effects.iter().filter_map(|effect| match effect {
+        Effect::Start(agent) => Some(&**agent),
+        _ => None,
+    });
+    let starts: Vec<&Agent> = starts.collect();
+    let ids = starts.iter().map(|agent| agent.id.as_str()).collect::<Vec<_>>().join(", ");
+    differs("starts", expect.starts.join(", "), ids);
+    for part in &expect.prompts {
+        for agent in starts.iter().filter(|agent| !agent.prompt.contains(part.as_str())) {
+            differs("prompt", format!("{part:?}"), format!("{:?}", agent.prompt));
+        }
+    }
+    let ends = step.effects.iter().filter_map(|effect| match effect {
+        Effect::End(id) => Some(id.as_str()),
+        _ => None,
+    });
+    differs("ends", expect.ends.join(", "), ends.collect::<Vec<_>>().join(", "));
+    if let Some(code) = &expect.code {
+        let actual = match &step.answer {
+            Answer::Deny { code, .. } => code.clone(),
+            _ => None,
+        };
+        differs("code", code.clone(), actual.unwrap_or_else(|| "none".into()));
     }
     for (path, value) in &expect.state {
         let expected = Json::parse(value.as_bytes());

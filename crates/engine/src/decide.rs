@@ -6,6 +6,7 @@
 
 mod document;
 mod facts;
+mod possible;
 mod rules;
 
 use std::collections::HashMap;
@@ -14,11 +15,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use minijinja::{Environment, Value};
 
-use crate::answer::{Answer, Outcome, Until};
+use crate::answer::{Answer, NOT_POSSIBLE, Outcome, Until};
 use crate::evidence::{Evidence, GivenEvidence, Recorder};
 use crate::functions::{environment, object};
 use crate::json::Json;
-use crate::step::{Effect, Event, Move, Review, Step, Trace, Work};
+use crate::step::{Actor, Effect, Event, Move, Review, Step, Trace, Work};
 use crate::workflow::{Expression, Machine, MachineId, OUTER, Phase, PhaseId, TextId, Workflow};
 
 /// How many rules may fire on one object for one event.
@@ -117,7 +118,7 @@ pub fn decide(
             answer: if event.is_question() {
                 Answer::allow_saying(Outcome::Fault, fault.message)
             } else {
-                Answer::Deny { reason: fault.message }
+                Answer::deny_as("fault", fault.message)
             },
             document: original.clone(),
             original,
@@ -156,6 +157,34 @@ pub fn render(
         deciding.declare()?;
     }
     deciding.text(text)
+}
+
+/// What programs are told about a run with every answer: what the workflow says, or its phase and what
+/// could be asked for now.
+///
+/// # Errors
+/// Where a hole of the workflow's text cannot be filled, or it does not become an object.
+pub fn guidance(
+    workflow: &Workflow,
+    document: Json,
+    event: &Event,
+    run: &RunFacts,
+    evidence: Arc<dyn Evidence>,
+) -> Result<Json, Fault> {
+    let recorder = Arc::new(Recorder::new(evidence));
+    let env = environment(&recorder, &workflow.records);
+    let mut deciding = Deciding::new(workflow, &env, &recorder, document, event, run);
+    deciding.declare()?;
+    let Some(text) = workflow.guidance else {
+        let phase = deciding.phase()?;
+        let about = phase.about.as_deref().map_or(Json::Null, Json::from);
+        let name = Json::from(phase.name.to_string());
+        let own = Json::from([("status", name), ("action", about), ("can", deciding.can()?)]);
+        return Ok(Json::from([("guidance", own)]));
+    };
+    let text = deciding.text(text)?;
+    let parsed = Json::parse(text.as_bytes());
+    parsed.map_err(|error| Fault::new(format!("the guidance did not become JSON: {error}")))
 }
 
 /// The phase that a document is in; empty where it names none.
@@ -204,6 +233,14 @@ struct Deciding<'w> {
     review: Option<Review>,
     work: Option<Work>,
     trace: Trace,
+    /// Who asks, by role.
+    actor: Actor,
+    /// The agent that the event is about, or that is being started; none where there is none.
+    agent: Json,
+    /// Agents that are started by this step.
+    started: Vec<Json>,
+    /// Whether it is only looked at what could be asked.
+    trial: bool,
 }
 
 impl<'w> Deciding<'w> {
@@ -224,6 +261,7 @@ impl<'w> Deciding<'w> {
         ]);
         let outer =
             Bound { machine: OUTER, path: Vec::new(), key: Json::Null, lets: HashMap::new() };
+        let agent = event.agent.as_deref().map_or(Json::Null, |id| agent_called(recorder, id));
         Deciding {
             workflow,
             env,
@@ -241,6 +279,10 @@ impl<'w> Deciding<'w> {
             review: None,
             work: None,
             trace: Trace::default(),
+            actor: event.actor,
+            agent,
+            started: Vec::new(),
+            trial: false,
         }
     }
 
@@ -280,9 +322,10 @@ impl<'w> Deciding<'w> {
                 let message = format!("phase `{name}` has no rule for this stop");
                 Answer::allow_saying(Outcome::Inactive, message)
             }
-            (false, _) => Answer::Deny {
-                reason: format!("`{}` is not possible in phase `{name}`", event.name),
-            },
+            (false, _) => {
+                let reason = format!("`{}` is not possible in phase `{name}`", event.name);
+                Answer::deny_as(NOT_POSSIBLE, reason)
+            }
         })
     }
 
@@ -429,6 +472,13 @@ impl<'w> Deciding<'w> {
              (the last was `{last}`): a guard stays true after its own rule"
         ))
     }
+}
+
+/// An agent of the run, as expressions see it.
+fn agent_called(recorder: &Recorder, id: &str) -> Json {
+    let Json::List(agents) = recorder.agents() else { return Json::Null };
+    let own = |agent: &&Json| agent.get("id").and_then(Json::as_str) == Some(id);
+    agents.0.iter().find(own).cloned().unwrap_or(Json::Null)
 }
 
 /// Parameters for an event.

@@ -13,6 +13,7 @@ use toml::Spanned;
 
 use crate::answer::{Outcome, Until};
 use crate::diagnostic::Source;
+use crate::step::Actor;
 
 /// A workflow with the files that lie beside it.
 #[derive(Clone, Debug)]
@@ -71,6 +72,9 @@ pub struct Head {
     /// What an agent is told about the run when its session starts or goes on after a compaction.
     #[schemars(with = "Option<Text>")]
     pub note: Option<Spanned<Text>>,
+    /// A template in `templates/` whose JSON programs are told with every answer.
+    #[schemars(with = "Option<String>")]
+    pub guidance: Option<Spanned<String>>,
     /// A file to which a line is added for every action that is accepted and every move.
     pub transcript: Option<TranscriptText>,
     /// A field that is set to the time of every change.
@@ -231,6 +235,15 @@ pub struct RuleText {
     /// is put again.
     #[schemars(with = "Option<String>")]
     pub review: Option<Spanned<String>>,
+    /// Agents to start, once the step counts. Their start and end come back as the events
+    /// `agent-started` and `agent-exited`.
+    #[schemars(with = "Option<String>")]
+    pub start: Option<Spanned<String>>,
+    /// An expression for the ids of agents to end.
+    #[schemars(with = "Option<String>")]
+    pub end: Option<Spanned<String>>,
+    /// With `deny`: what programs know the refusal by.
+    pub code: Option<String>,
 }
 
 /// A name or several.
@@ -327,6 +340,8 @@ pub struct ActionText {
     /// What it shows is about no run.
     #[serde(default)]
     pub alone: bool,
+    /// What its command is called, where that is not the action's name.
+    pub command: Option<String>,
     /// Who may ask for it. Without it, everybody.
     pub by: Option<By>,
     /// Parameters, by name.
@@ -335,12 +350,23 @@ pub struct ActionText {
     pub param: IndexMap<String, ParamText>,
 }
 
-/// Who may ask for an action.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+/// Who may ask for something: a role, or several. `human` alone is a person at a terminal, and no
+/// agent.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
+#[serde(untagged)]
 pub enum By {
-    /// A person at a terminal, and no agent.
-    Human,
+    One(Actor),
+    More(Vec<Actor>),
+}
+
+impl By {
+    /// All of them.
+    pub fn actors(&self) -> &[Actor] {
+        match self {
+            By::One(actor) => std::slice::from_ref(actor),
+            By::More(actors) => actors,
+        }
+    }
 }
 
 /// A command that Phasegate runs itself, to know and not to be told.
@@ -395,6 +421,34 @@ pub struct ReviewerText {
     pub timeout: Option<String>,
 }
 
+/// An agent that outlives whoever asked for it: a process of its own, with a secret of its own.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "agent")]
+pub struct AgentText {
+    /// What it may ask for: the actions that are `by` this role.
+    pub role: Actor,
+    /// A file in `prompts/`: what the agent is told, on its stdin.
+    #[schemars(with = "String")]
+    pub prompt: Spanned<String>,
+    /// The model that it uses, a text with holes.
+    #[schemars(with = "Option<String>")]
+    pub model: Option<Spanned<String>>,
+    /// The program and its arguments, each a text with holes, or an expression for the list of them.
+    /// Where nothing is said, or the list is empty: Claude Code.
+    #[schemars(with = "Option<CommandLineText>")]
+    pub run: Option<Spanned<CommandLineText>>,
+    /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
+    pub timeout: Option<String>,
+    /// An expression for a list: one agent is started for each element, `agent.item`.
+    #[schemars(with = "Option<String>")]
+    pub each: Option<Spanned<String>>,
+    /// What the rules know the agent by: name and expression.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub facts: IndexMap<String, Spanned<String>>,
+}
+
 /// A program and its arguments: a text with holes each, or an expression for the list of them.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a list of texts, or an expression for one")]
@@ -423,7 +477,11 @@ pub struct CommandText {
 pub struct ParamText {
     /// What kind of value it takes.
     #[serde(rename = "type")]
-    pub ty: ParamType,
+    pub ty: Option<ParamType>,
+    /// Instead of that: a list of this type, as in a record.
+    pub list: Option<String>,
+    /// Instead of that: one of these strings.
+    pub one_of: Option<Vec<String>>,
     /// One sentence for people.
     #[serde(default)]
     pub about: String,
@@ -448,6 +506,9 @@ pub enum ParamType {
     JsonFile,
     /// The path of a file in the project, as its path there.
     File,
+    /// What `list` or `one_of` says.
+    #[serde(skip)]
+    Value,
 }
 
 /// A whole definition, as written.
@@ -463,6 +524,7 @@ pub struct Definition {
     pub commands: Vec<(Spanned<String>, CommandText)>,
     pub reviewers: Vec<(Spanned<String>, ReviewerText)>,
     pub workers: Vec<(Spanned<String>, WorkerText)>,
+    pub agents: Vec<(Spanned<String>, AgentText)>,
 }
 
 /// A record and its fields.

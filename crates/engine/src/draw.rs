@@ -62,6 +62,9 @@ fn label(rule: &Rule, workflow: &Workflow) -> String {
     if let Some(work) = rule.work {
         let _ = write!(text, " / work {}", workflow.workers[work].name);
     }
+    if let Some(start) = rule.start {
+        let _ = write!(text, " / start {}", workflow.agents[start].name);
+    }
     if let Some(answer) = answer(rule) {
         let _ = write!(text, " / {answer}");
     }
@@ -222,6 +225,8 @@ fn table(workflow: &Workflow, current: Option<&str>) -> String {
                 .collect();
             does.extend(rule.goto.map(|to| format!("go to {}", machine.get(to).name)));
             does.extend(rule.review.map(|it| format!("review {}", workflow.reviewers[it].name)));
+            does.extend(rule.start.map(|it| format!("start {}", workflow.agents[it].name)));
+            does.extend(rule.end.as_ref().map(|_| "end agents".to_string()));
             does.extend(rule.ask.map(|asked| format!("ask each {}", workflow.machine(asked).name)));
             rows.push(vec![
                 if mark { format!("**{phase}** (now)") } else { phase.to_string() },

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::CheckResult;
 use crate::digest::digest;
 use crate::glob;
+use crate::json::Json;
 
 /// Why something could not be looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,11 @@ pub trait Evidence: Send + Sync {
     fn check(&self, name: &str) -> Option<(CheckResult, String)>;
     /// What the tree is known by, as it is now.
     fn tree(&self) -> Option<String>;
+    /// The agents of the run, each as an object.
+    fn agents(&self) -> Json;
+    /// What an agent has printed, from a place on and at most so many bytes, and how much there is;
+    /// none where there is no such agent.
+    fn log(&self, agent: &str, from: u64, most: u64) -> Option<(Vec<u8>, u64)>;
 }
 
 /// One thing that was looked up, as the journal keeps it.
@@ -75,6 +81,7 @@ pub struct Recorder {
     world: Arc<dyn Evidence>,
     seen: Mutex<Seen>,
     tree: OnceLock<Option<String>>,
+    agents: OnceLock<Json>,
 }
 
 /// A file's bytes, or none where there is no such file.
@@ -94,7 +101,7 @@ struct Seen {
 impl Recorder {
     /// Records what is asked of `world`.
     pub fn new(world: Arc<dyn Evidence>) -> Recorder {
-        Recorder { world, seen: Mutex::default(), tree: OnceLock::new() }
+        Recorder { world, seen: Mutex::default(), tree: OnceLock::new(), agents: OnceLock::new() }
     }
 
     /// Everything that was looked up.
@@ -245,6 +252,29 @@ impl Recorder {
         tree.clone()
     }
 
+    /// The agents of the run.
+    pub fn agents(&self) -> Json {
+        let agents = self.agents.get_or_init(|| {
+            let agents = self.world.agents();
+            let count = match &agents {
+                Json::List(agents) => agents.0.len(),
+                _ => 0,
+            };
+            // Without agents there is nothing to tell.
+            if count > 0 {
+                let mark = digest(agents.to_text(None).as_bytes());
+                self.note("agents".into(), format!("{count} agents"), mark);
+            }
+            agents
+        });
+        agents.clone()
+    }
+
+    /// What an agent has printed.
+    pub fn log(&self, agent: &str, from: u64, most: u64) -> Option<(Vec<u8>, u64)> {
+        self.world.log(agent, from, most)
+    }
+
     /// What the agent said in the current turn.
     pub fn turn(&self) -> Vec<String> {
         let turn = self.world.turn();
@@ -262,6 +292,7 @@ pub struct GivenEvidence {
     pub last_message: Option<String>,
     pub checks: BTreeMap<String, CheckResult>,
     pub tree: Option<String>,
+    pub agents: Json,
 }
 
 impl Default for GivenEvidence {
@@ -273,6 +304,7 @@ impl Default for GivenEvidence {
             last_message: None,
             checks: BTreeMap::new(),
             tree: None,
+            agents: Json::Null,
         }
     }
 }
@@ -329,6 +361,14 @@ impl Evidence for GivenEvidence {
 
     fn tree(&self) -> Option<String> {
         self.tree.clone()
+    }
+
+    fn agents(&self) -> Json {
+        self.agents.clone()
+    }
+
+    fn log(&self, _agent: &str, _from: u64, _most: u64) -> Option<(Vec<u8>, u64)> {
+        None
     }
 }
 

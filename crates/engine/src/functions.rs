@@ -37,6 +37,10 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ),
     ("tree", "tree(): what the files of the project are known by, as checks see them"),
     ("patched", "patched(path): the files that a patch changes, as it names them"),
+    (
+        "agent_log",
+        "agent_log(id[, from[, most]]): {text, next, size} of what an agent printed, from a byte on; from the end with a negative `from`",
+    ),
     ("new_id", "new_id(): a name that nothing else has"),
     ("fail", "fail(text): ends the decision, or the action, with this message"),
     ("range", "range(n): the numbers from 0 to n - 1"),
@@ -158,6 +162,33 @@ pub fn environment<'e>(evidence: &Arc<Recorder>, records: &Records) -> Environme
     env
 }
 
+/// How much of a log is shown where nothing is said.
+const MOST_LOG: u64 = 1_000;
+
+/// A part of what an agent printed, from a whole character to a whole character.
+fn agent_log(world: &Recorder, id: &str, from: i64, most: u64) -> Json {
+    let size = world.log(id, 0, 0).map_or(0, |(_, size)| size);
+    let start = match u64::try_from(from) {
+        Ok(from) => from.min(size),
+        Err(_) => size.saturating_sub(from.unsigned_abs()),
+    };
+    let (bytes, size) = world.log(id, start, most).unwrap_or_default();
+    let torn = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
+    let skipped = bytes.iter().take(3).take_while(torn).count();
+    let whole = &bytes[skipped..];
+    // A character that is cut off at the end comes with the next part, unless nothing else is there.
+    let end = match std::str::from_utf8(whole) {
+        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => error.valid_up_to(),
+        _ => whole.len(),
+    };
+    let number = |number: u64| Json::from(i64::try_from(number).unwrap_or(i64::MAX));
+    Json::from([
+        ("text", Json::from(String::from_utf8_lossy(&whole[..end]).as_ref())),
+        ("next", number(start + (skipped + end) as u64)),
+        ("size", number(size)),
+    ])
+}
+
 fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) {
     let world = evidence.clone();
     env.add_function("exists", move |path: &str| match world.exists(path) {
@@ -195,6 +226,10 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
         Ok(Some(time)) => Ok(Value::from(time.to_string())),
         Ok(None) | Err(NoEvidence::Unreadable(_)) => Ok(Value::from(())),
         Err(NoEvidence::Refused(why)) => Err(refused(why)),
+    });
+    let world = evidence.clone();
+    env.add_function("agent_log", move |id: &str, from: Option<i64>, most: Option<u64>| {
+        agent_log(&world, id, from.unwrap_or(0), most.unwrap_or(MOST_LOG)).to_value()
     });
     let world = evidence.clone();
     env.add_function("now", move || world.now().to_string());
@@ -420,7 +455,7 @@ pub fn from_filename(name: &str) -> String {
 }
 
 /// An object of the given members, for a context.
-pub(crate) fn object(members: impl IntoIterator<Item = (String, Json)>) -> Json {
+pub fn object(members: impl IntoIterator<Item = (String, Json)>) -> Json {
     let mut object = Object::default();
     for (name, value) in members {
         object.insert(&name, value);

@@ -265,7 +265,15 @@ impl Lint<'_> {
             CommandLine::Expression(list) => Some(list),
             CommandLine::Texts(_) => None,
         });
-        let reviewers = reviewers.chain(workers);
+        let agents = workflow.agents.iter().flat_map(|it| {
+            let run = match &it.run {
+                CommandLine::Expression(list) => Some(list),
+                CommandLine::Texts(_) => None,
+            };
+            run.into_iter().chain(&it.each).chain(it.facts.iter().map(|(_, value)| value))
+        });
+        let ended = workflow.rules().filter_map(|(_, rule)| rule.end.as_ref());
+        let reviewers = reviewers.chain(workers).chain(agents).chain(ended);
         let derived = workflow.outer().derive.iter();
         let expressions = facts.chain(in_rules).chain(reviewers).chain(derived);
         let expressions = expressions.map(Expression::names);

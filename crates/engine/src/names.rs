@@ -23,6 +23,12 @@ pub const GIVEN: &[(&str, &str)] = &[
     ),
     ("event", "event.name, event.session, event.actor and event.reviewed (who has just reviewed)"),
     ("params", "an action's parameters"),
+    (
+        "agent",
+        "the agent that the event is about, that asks, or that is being started; none where there is none",
+    ),
+    ("agents", "the agents of the run, each with id, kind, role, status, ended, ok and its facts"),
+    ("can", "in a text: the actions that would be accepted now from whoever asks"),
     ("check", "check.NAME: what came of a check of that name"),
     ("moves", "in a transcript: the moves of the step, each with `of`, `from` and `to`"),
     ("key", "in an inner machine: the element's key or position"),
@@ -48,7 +54,8 @@ pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnost
             check.text(&workflow.texts[text.0], &scope);
         }
     }
-    for text in [workflow.note, workflow.unreadable, workflow.presumed].into_iter().flatten() {
+    let texts = [workflow.note, workflow.unreadable, workflow.presumed, workflow.guidance];
+    for text in texts.into_iter().flatten() {
         let scope = check.scope(OUTER);
         check.text(&workflow.texts[text.0], &scope);
     }
@@ -210,7 +217,25 @@ impl Check<'_> {
             CommandLine::Texts(parts) => parts.iter().copied().chain([it.prompt]).collect(),
             CommandLine::Expression(_) => vec![it.prompt],
         });
-        for text in places.chain(commands).chain(reviews).chain(work) {
+        let agent = rule.start.map(|start| &workflow.agents[start]);
+        if let Some(agent) = agent {
+            let own = agent.facts.iter().map(|(_, value)| value).chain(&agent.each);
+            own.for_each(|value| self.expression(value, scope));
+            if let CommandLine::Expression(run) = &agent.run {
+                self.expression(run, scope);
+            }
+        }
+        if let Some(ids) = &rule.end {
+            self.expression(ids, scope);
+        }
+        let agents = agent.into_iter().flat_map(|it| {
+            let run = match &it.run {
+                CommandLine::Texts(parts) => parts.clone(),
+                CommandLine::Expression(_) => Vec::new(),
+            };
+            run.into_iter().chain(it.model).chain([it.prompt])
+        });
+        for text in places.chain(commands).chain(reviews).chain(work).chain(agents) {
             self.text(&workflow.texts[text.0], scope);
         }
         match &rule.reply {

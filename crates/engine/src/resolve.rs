@@ -27,7 +27,8 @@ use crate::workflow::{
 const STATE: &str = "state";
 
 /// Events that come from outside and that a workflow need not declare as actions.
-pub const EVENTS: &[&str] = &["stop", "pre-compact", "review-finished", "work-finished"];
+pub const EVENTS: &[&str] =
+    &["stop", "pre-compact", "review-finished", "work-finished", "agent-started", "agent-exited"];
 
 /// What the configuration changes about a workflow.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +78,7 @@ pub fn resolve(
                 .map(|(name, _)| name.get_ref().clone())
                 .collect(),
             workers: definition.workers.iter().map(|(name, _)| name.get_ref().clone()).collect(),
+            agents: definition.agents.iter().map(|(name, _)| name.get_ref().clone()).collect(),
         };
         resolver.workflow(&definition, overrides, expressions)
     });
@@ -120,6 +122,7 @@ struct Resolver<'a> {
     commands: Vec<String>,
     reviewers: Vec<String>,
     workers: Vec<String>,
+    agents: Vec<String>,
 }
 
 impl Resolver<'_> {
@@ -160,12 +163,17 @@ impl Resolver<'_> {
         for inner in &definition.inner {
             machines.push(self.inner(inner));
         }
-        let actions =
-            definition.actions.iter().map(|(name, text)| self.action(name, text)).collect();
+        let actions = definition.actions.iter();
+        let actions = actions.map(|(name, text)| self.action(name, text, &records)).collect();
         let checks = definition.checks.iter();
         let checks = checks.map(|(name, text)| self.check(name, text, &constants)).collect();
         let workers = definition.workers.iter();
         let workers = workers.filter_map(|(name, text)| self.worker(name, text)).collect();
+        let agents = definition.agents.iter();
+        let agents = agents.filter_map(|(name, text)| self.agent(name, text)).collect();
+        let guidance = head.guidance.as_ref();
+        let guidance =
+            guidance.and_then(|file| self.file("templates", file.get_ref(), file.span()));
         let transcript = head.transcript.as_ref().and_then(|transcript| {
             let TranscriptText { place, line } = transcript;
             let file = self.file("templates", line.get_ref(), line.span())?;
@@ -185,6 +193,7 @@ impl Resolver<'_> {
             note,
             unreadable,
             presumed,
+            guidance,
             updated: head.updated.clone(),
             protected: head.protected.clone(),
             reentry: head.reentry,
@@ -200,6 +209,7 @@ impl Resolver<'_> {
             commands,
             reviewers,
             workers,
+            agents,
             transcript,
             texts: self.texts,
             included: self.included,
@@ -374,8 +384,12 @@ impl Resolver<'_> {
         });
         let reply = self.reply(span, rule);
         let answers = rule.block.is_some() || rule.allow.is_some() || rule.deny.is_some();
-        let acts =
-            !rule.write.is_empty() || !rule.moved.is_empty() || !rule.run.is_empty() || rule.remove;
+        let acts = !rule.write.is_empty()
+            || !rule.moved.is_empty()
+            || !rule.run.is_empty()
+            || rule.start.is_some()
+            || rule.end.is_some()
+            || rule.remove;
         let moves = rule.goto.is_some() || !rule.set.is_empty() || answers || acts;
         let asked = |event: &String| event == "stop";
         if rule.deny.is_some() && on.iter().any(asked) {
@@ -440,6 +454,12 @@ impl Resolver<'_> {
             let message = "commands are run for an action, not for what a client tells";
             self.error(span.clone(), "shape", message);
         }
+        let agents = self.agents.clone();
+        let start = rule.start.as_ref().and_then(|name| self.position("agent", name, &agents));
+        let end = rule.end.as_ref().map(|ids| self.expression(ids));
+        if rule.code.is_some() && rule.deny.is_none() {
+            self.error(span.clone(), "shape", "`code` goes with `deny`");
+        }
         let (line, _) = self.source.position(span.start);
         let (label, span, remove) = (label.into(), span.clone(), rule.remove);
         Rule {
@@ -459,6 +479,9 @@ impl Resolver<'_> {
             run,
             remove,
             review,
+            start,
+            end,
+            code: rule.code.clone(),
         }
     }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, schema_for};
 
 use crate::definition::{
-    ActionText, CheckText, CommandText, FieldText, Head, MachineHead, PhaseHead, ReviewerText,
-    RuleText, WorkerText,
+    ActionText, AgentText, CheckText, CommandText, FieldText, Head, MachineHead, ParamType,
+    PhaseHead, ReviewerText, RuleText, WorkerText,
 };
 use crate::types::{RecordId, Type};
-use crate::workflow::Workflow;
+use crate::workflow::{Action, Workflow};
 
 /// A whole definition, as far as a schema can tell.
 #[derive(JsonSchema)]
@@ -42,6 +42,8 @@ struct File {
     command: Option<BTreeMap<String, CommandText>>,
     /// Agents that work, by name.
     worker: Option<BTreeMap<String, WorkerText>>,
+    /// Agents that outlive whoever asked for them, by kind.
+    agent: Option<BTreeMap<String, AgentText>>,
     /// Agents that judge, by name.
     reviewer: Option<BTreeMap<String, ReviewerText>>,
 }
@@ -100,6 +102,34 @@ pub fn of_record(workflow: &Workflow, record: &str) -> Option<serde_json::Value>
         schema["$defs"] = parts.into();
     }
     Some(schema)
+}
+
+/// The schema of the parameters of an action.
+pub fn of_params(workflow: &Workflow, action: &Action) -> serde_json::Value {
+    let mut parts = serde_json::Map::new();
+    let mut properties = serde_json::Map::new();
+    let mut required = Vec::new();
+    for param in &action.params {
+        let mut schema = of_type(workflow, &param.value, &mut parts);
+        if !param.about.is_empty() {
+            schema["description"] = param.about.as_str().into();
+        }
+        if let Some(default) = &param.default {
+            schema["default"] = serde_json::from_str(&default.to_text(None)).unwrap_or_default();
+        } else if !param.optional && param.ty != ParamType::Boolean {
+            required.push(param.name.clone());
+        }
+        properties.insert(param.name.clone(), schema);
+    }
+    let mut schema = serde_json::json!({ "type": "object", "properties": properties });
+    if !required.is_empty() {
+        schema["required"] = required.into();
+    }
+    if !parts.is_empty() {
+        schema["$defs"] = parts.into();
+    }
+    schema["additionalProperties"] = false.into();
+    schema
 }
 
 fn object(

@@ -1,11 +1,14 @@
 //! What came of an event: the answer, the document as it is now, and how it came about.
 
+use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
 use crate::evidence::Reading;
+use crate::functions::object;
 use crate::json::Json;
 
 /// What happened.
@@ -16,6 +19,9 @@ pub struct Event {
     pub actor: Actor,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The agent that it is about, or that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     #[serde(default = "Json::object", skip_serializing_if = "is_empty")]
     pub params: Json,
 }
@@ -25,9 +31,14 @@ fn is_empty(params: &Json) -> bool {
 }
 
 impl Event {
+    /// An event without parameters.
+    pub fn new(name: &str, actor: Actor) -> Event {
+        Event { name: name.into(), actor, session: None, agent: None, params: Json::object() }
+    }
+
     /// A stop of an agent.
     pub fn stop(session: Option<String>) -> Event {
-        Event { name: "stop".into(), actor: Actor::Worker, session, params: Json::object() }
+        Event { session, ..Event::new("stop", Actor::Worker) }
     }
 
     /// Whether the event wants an answer from every phase it passes through.
@@ -37,14 +48,27 @@ impl Event {
 }
 
 /// Who caused an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "actor")]
 pub enum Actor {
     Human,
     Worker,
     Reviewer,
     Orchestrator,
     Engine,
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(match self {
+            Actor::Human => "human",
+            Actor::Worker => "worker",
+            Actor::Reviewer => "reviewer",
+            Actor::Orchestrator => "orchestrator",
+            Actor::Engine => "engine",
+        })
+    }
 }
 
 /// The result of a decision.
@@ -116,8 +140,47 @@ pub struct Work {
     pub timeout: Duration,
 }
 
+/// An agent to be started, which outlives whoever asked for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agent {
+    /// No other agent of the run has it.
+    pub id: String,
+    /// What the workflow calls such agents.
+    pub kind: String,
+    pub role: Actor,
+    /// What the rules want to know it by.
+    pub facts: Json,
+    pub prompt: String,
+    /// Empty where the usual client is meant.
+    pub run: Vec<String>,
+    pub model: Option<String>,
+    pub timeout: Duration,
+}
+
+impl Agent {
+    /// The agent as expressions see it before it has started.
+    pub fn row(&self) -> Json {
+        let own = [
+            ("id", Json::from(self.id.as_str())),
+            ("kind", Json::from(self.kind.as_str())),
+            ("role", Json::from(self.role.to_string())),
+            ("status", Json::from("starting")),
+            ("ended", Json::from(false)),
+            ("ok", Json::from(false)),
+        ];
+        let own = own.map(|(name, value)| (name.to_string(), value));
+        let facts = match &self.facts {
+            Json::Object(facts) => {
+                facts.iter().map(|(name, it)| (name.to_string(), it.clone())).collect()
+            }
+            _ => Vec::new(),
+        };
+        object(own.into_iter().chain(facts))
+    }
+}
+
 /// Something to be done in the world.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Move a file or folder to a place where nothing is yet.
     Move { from: String, to: String },
@@ -127,6 +190,10 @@ pub enum Effect {
     Write { place: String, text: String },
     /// Run a command, for no longer than this.
     Run(Vec<String>, Duration),
+    /// Start an agent, once the step counts.
+    Start(Box<Agent>),
+    /// End an agent, likewise.
+    End(String),
     /// Remove the state document.
     Remove,
 }

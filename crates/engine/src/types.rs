@@ -22,6 +22,28 @@ pub enum Type {
     Map(Box<Type>),
 }
 
+impl Type {
+    /// The names of the types that need no record.
+    pub const BASIC: [&'static str; 5] = ["string", "integer", "number", "boolean", "any"];
+
+    /// The type of that name, unless it is a record.
+    pub fn basic(name: &str) -> Option<Type> {
+        Some(match name {
+            "string" => Type::String,
+            "integer" => Type::Integer,
+            "number" => Type::Number,
+            "boolean" => Type::Boolean,
+            "any" => Type::Any,
+            _ => return None,
+        })
+    }
+
+    /// The type of that name.
+    pub fn named(name: &str, records: &Records) -> Option<Type> {
+        Type::basic(name).or_else(|| records.named(name).map(Type::Record))
+    }
+}
+
 /// A record's place in [`Records`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordId(pub usize);

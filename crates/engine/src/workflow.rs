@@ -9,6 +9,7 @@ use crate::check::Check;
 use crate::definition::{ParamType, Reentry};
 use crate::diagnostic::Source;
 use crate::json::Json;
+use crate::step::Actor;
 use crate::syntax::{Names, Parts};
 use crate::types::{Records, Type};
 
@@ -30,6 +31,8 @@ pub struct Workflow {
     pub unreadable: Option<TextId>,
     /// What a document is taken for that is missing, or cannot be read.
     pub presumed: Option<TextId>,
+    /// What programs are told with every answer: JSON, once rendered.
+    pub guidance: Option<TextId>,
     /// A file, and the line that is added to it at every step.
     pub transcript: Option<(TextId, TextId)>,
     /// The field that is set to the time of every change.
@@ -52,6 +55,7 @@ pub struct Workflow {
     pub commands: Vec<(String, Command)>,
     pub reviewers: Vec<Reviewer>,
     pub workers: Vec<Worker>,
+    pub agents: Vec<AgentKind>,
     pub texts: Vec<TextTemplate>,
     /// Files that are parts of texts.
     pub included: Vec<Arc<Source>>,
@@ -142,6 +146,12 @@ pub struct Rule {
     pub remove: bool,
     /// Position among the workflow's reviewers.
     pub review: Option<usize>,
+    /// Position among the workflow's agents: what is started.
+    pub start: Option<usize>,
+    /// Which agents are ended.
+    pub end: Option<Expression>,
+    /// What programs know a refusal by.
+    pub code: Option<String>,
 }
 
 /// A guard: an expression, and its parts for whoever asks for them.
@@ -224,6 +234,22 @@ pub struct Worker {
     pub timeout: Duration,
 }
 
+/// A kind of agents that outlive whoever asked for them.
+#[derive(Clone, Debug)]
+pub struct AgentKind {
+    pub name: String,
+    pub role: Actor,
+    pub prompt: TextId,
+    pub model: Option<TextId>,
+    /// Empty where the usual client is meant.
+    pub run: CommandLine,
+    pub timeout: Duration,
+    /// One agent is started for each element.
+    pub each: Option<Expression>,
+    /// What the rules want to know of such an agent.
+    pub facts: Vec<(String, Expression)>,
+}
+
 /// A program and its arguments.
 #[derive(Clone, Debug)]
 pub enum CommandLine {
@@ -238,10 +264,24 @@ pub enum CommandLine {
 pub struct Action {
     pub name: String,
     pub about: String,
-    /// Only a person may ask for it.
-    pub people_only: bool,
+    /// What its command is called, where that differs.
+    pub command: String,
+    /// Who may ask for it; everybody where it is empty.
+    pub by: Vec<Actor>,
     pub params: Vec<Param>,
     pub does: Does,
+}
+
+impl Action {
+    /// Whether only a person may ask for it.
+    pub fn people_only(&self) -> bool {
+        self.by == [Actor::Human]
+    }
+
+    /// Whether somebody in a role may ask for it.
+    pub fn is_for(&self, actor: Actor) -> bool {
+        self.by.is_empty() || self.by.contains(&actor)
+    }
 }
 
 /// What an action does.
@@ -261,6 +301,8 @@ pub struct Param {
     pub name: String,
     pub about: String,
     pub ty: ParamType,
+    /// What fits.
+    pub value: Type,
     pub default: Option<Json>,
     pub optional: bool,
     /// Only a person may give it.
@@ -323,11 +365,17 @@ impl Workflow {
         self.actions.iter().find(|action| action.name == name)
     }
 
+    /// Whether a workflow's agents can ask for things themselves.
+    pub fn has_agents(&self) -> bool {
+        !self.agents.is_empty()
+    }
+
     /// Whether it runs commands or writes files.
     pub fn acts(&self) -> bool {
         !self.checks.is_empty()
             || !self.reviewers.is_empty()
             || !self.workers.is_empty()
+            || !self.agents.is_empty()
             || self.transcript.is_some()
             || self.rules().any(|(_, rule)| {
                 !rule.run.is_empty() || !rule.write.is_empty() || !rule.moved.is_empty()

@@ -3,6 +3,7 @@
 
 mod accept_definition;
 mod action;
+mod agents;
 mod cancel;
 mod check;
 mod demo;
@@ -17,6 +18,7 @@ mod schema;
 mod status;
 mod test;
 mod trust;
+mod wait;
 mod when;
 mod why;
 
@@ -26,13 +28,12 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_runtime::caller;
 use phasegate_runtime::gate::{Found, Gate, GateError};
 use phasegate_runtime::project::Project;
 
-use crate::print;
+use crate::{mcp, print, request};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,6 +86,16 @@ enum Command {
     /// Run the checks of workflows now, or list them
     #[command(after_help = "Examples:\n  phasegate check list\n  phasegate check run tests")]
     Check(check::Options),
+    /// List the agents that work for the runs of this project
+    #[command(after_help = "Examples:\n  phasegate agents\n  phasegate agents --watch")]
+    Agents(agents::ListOptions),
+    /// Look at one agent
+    Agent(agents::Options),
+    /// Wait until something happens in a run
+    #[command(
+        after_help = "Examples:\n  phasegate wait --seconds 60\n  phasegate wait phases/web --status APPROVED"
+    )]
+    Wait(wait::Options),
     /// Consent to the commands that a workflow of this project runs
     #[command(after_help = "Examples:\n  phasegate trust ship\n  phasegate trust ship --revoke")]
     Trust(trust::Options),
@@ -109,6 +120,11 @@ enum Command {
     Schema(schema::Options),
     /// Work on a run line by line, with the actions of its workflow
     Repl(repl::Options),
+    /// Serve the actions of a workflow as MCP tools, over stdio or HTTP
+    #[command(
+        after_help = "Examples:\n  phasegate mcp\n  phasegate mcp --http 127.0.0.1:7421\n  phasegate mcp --workflow task"
+    )]
+    Mcp(mcp::Options),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  phasegate completions bash > ~/.local/share/bash-completion/completions/phasegate"
@@ -217,6 +233,9 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
         Command::Release(options) => owner::release(project, &options),
         Command::AcceptDefinition(options) => accept_definition::run(project, &options),
         Command::Check(options) => check::run(project, &options),
+        Command::Agents(options) => agents::list(project, &options),
+        Command::Agent(options) => agents::run(project, &options),
+        Command::Wait(options) => wait::run(project, &options),
         Command::Trust(options) => trust::run(project, &options),
         Command::Lint(options) => lint::run(project, &options),
         Command::Draw(options) => draw::run(project, &options),
@@ -225,6 +244,7 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
         Command::Demo(options) => demo::run(project, &options),
         Command::Schema(options) => schema::run(project, &options),
         Command::Repl(options) => repl::run(project, &options),
+        Command::Mcp(options) => mcp::run(project, &options),
         Command::Completions { shell } => {
             let mut full = full;
             let mut script = Vec::new();
@@ -252,52 +272,17 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
     }
 }
 
-/// The run that is meant: the named one; else the only one that is open, or the only one; of
-/// several that have all ended, the one that was active last.
+/// The run that is meant, of any workflow.
 fn chosen_run(gate: &Gate, name: Option<&str>) -> Result<Found, GateError> {
-    chosen_among(gate, name, |_| true, false)
-}
-
-fn chosen_among(
-    gate: &Gate,
-    name: Option<&str>,
-    fits: impl Fn(&Found) -> bool,
-    guess: bool,
-) -> Result<Found, GateError> {
-    if let Some(name) = name {
-        return gate.run(name);
-    }
-    let (mut runs, _) = gate.runs();
-    runs.retain(fits);
-    let mut open: Vec<Found> = runs.iter().filter(|run| gate.is_working(run)).cloned().collect();
-    // Of several, the session's own is meant. To look at, one may be guessed: one in which something
-    // has happened, or the one whose folder was changed last.
-    let own = session();
-    let is_own = |run: &Found| {
-        own.is_some() && run.ledger.owner.as_ref().map(|it| &it.session) == own.as_ref()
-    };
-    if open.len() > 1 && open.iter().filter(|run| is_own(run)).count() == 1 {
-        open.retain(is_own);
-    } else if open.len() > 1 && guess {
-        open = gate.likely(open);
-    }
-    if open.len() > 1 {
-        let names: Vec<String> = open.iter().map(|run| run.id.to_string()).collect();
-        return Err(GateError::Other(format!("which run? There are: {}", names.join(", "))));
-    }
-    let last = |run: &Found| run.ledger.last.as_ref().map(|last| last.at);
-    let ended = runs.into_iter().max_by_key(last);
-    let chosen = open.into_iter().next().or(ended);
-    chosen.ok_or_else(|| GateError::Other("there is no run in this project".into()))
+    request::chosen_among(gate, name, session().as_deref(), |_| true, false)
 }
 
 /// The client's session, where a command runs inside of one.
-fn session() -> Option<String> {
+pub fn session() -> Option<String> {
     std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|session| !session.is_empty())
 }
 
 /// An event that a command of our own causes.
 fn event(name: &str) -> Event {
-    let (actor, session) = (caller::actor(), session());
-    Event { name: name.into(), actor, session, params: Json::object() }
+    Event { session: session(), ..Event::new(name, caller::actor()) }
 }

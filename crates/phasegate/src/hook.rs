@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use phasegate_engine::answer::{Answer, Outcome};
-use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event};
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict};
@@ -189,12 +188,7 @@ fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure
     let Stop { session: Some(session), told, .. } = stop(payload) else {
         return Ok((Output::default(), 0));
     };
-    let heard = Event {
-        name: name.into(),
-        actor: Actor::Engine,
-        session: Some(session.clone()),
-        params: Json::object(),
-    };
+    let heard = Event { session: Some(session.clone()), ..Event::new(name, Actor::Engine) };
     let (notes, faults) = gate.sign(&session, sign, &heard, &told);
     for fault in &faults {
         fault_log::note(Some(&project.root), fault);

@@ -3,7 +3,9 @@
 
 mod cli;
 mod hook;
+mod mcp;
 mod print;
+mod request;
 mod statusline;
 
 use std::ffi::OsString;

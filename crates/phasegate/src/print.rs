@@ -12,6 +12,29 @@ pub fn line(text: &str) {
     out(&format!("{text}\n"));
 }
 
+/// Writes bytes to stdout, as they are.
+pub fn bytes(bytes: &[u8]) {
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+}
+
+/// Rows below a head, in columns.
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        let own = head[column].chars().count();
+        cells.map(|cell| cell.chars().count()).chain([own]).max().unwrap_or(own)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: Vec<&str>| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
+    };
+    let rows = rows.iter().map(|row| line(row.iter().map(String::as_str).collect()));
+    let head = paint(Paint::Dim, &line(head.to_vec()));
+    std::iter::once(head).chain(rows).map(|line| line + "\n").collect()
+}
+
 /// Writes a line to stderr.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");

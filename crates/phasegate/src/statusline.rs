@@ -43,7 +43,7 @@ fn line(folder: Option<&Path>, payload: &Payload) -> Option<String> {
         Ok(project) => project?,
         Err(error) => return Some(format!("phasegate: {error}")),
     };
-    let gate = Gate::new(&project);
+    let gate = Gate::new(&project).observing();
     let (runs, faults) = gate.runs_of(payload.session_id.as_deref());
     let Some((run, standing)) = runs.iter().find(|(run, _)| gate.is_working(run)) else {
         return faults.first().map(|fault| format!("phasegate: {fault}"));

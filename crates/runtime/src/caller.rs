@@ -4,8 +4,12 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use phasegate_engine::step::Actor;
+use phasegate_engine::workflow::Workflow;
 
+use crate::agents;
+use crate::gate::{Gate, GateError};
 use crate::process;
+use crate::run::RunId;
 
 /// How many processes are looked at.
 const MOST_PROCESSES: usize = 12;
@@ -50,12 +54,63 @@ fn is_supervisor(pid: &str) -> bool {
     let line = std::fs::read(Path::new("/proc").join(pid).join("cmdline")).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0);
     let program = words.next().unwrap_or_default();
-    program.ends_with(b"phasegate") && words.next() == Some(process::SUPERVISE.as_bytes())
+    // An agent's supervisor is told where it works first.
+    let words: Vec<&[u8]> = words.take(4).collect();
+    let agent = words.windows(2).any(|pair| pair == agents::RUN.map(str::as_bytes));
+    let own = program.ends_with(b"phasegate");
+    own && (agent || words.first() == Some(&process::SUPERVISE.as_bytes()))
+}
+
+/// Who asks, as far as that is proven.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub actor: Actor,
+    /// The agent of a run, by the secret that it was given.
+    pub agent: Option<(RunId, String)>,
+}
+
+impl Caller {
+    /// Who gives a command: an agent with its secret, an agent inside of a client, or a person.
+    ///
+    /// # Errors
+    /// Where a secret is shown that is nobody's, or no longer anybody's.
+    pub fn of_process(gate: &Gate) -> Result<Caller, GateError> {
+        match std::env::var(agents::TOKEN) {
+            Ok(token) => Caller::of_token(gate, &token),
+            Err(_) => Ok(Caller { actor: actor(), agent: None }),
+        }
+    }
+
+    /// Who holds a token.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn of_token(gate: &Gate, token: &str) -> Result<Caller, GateError> {
+        let (run, id, actor) = gate.identify(token)?;
+        Ok(Caller { actor, agent: Some((run, id)) })
+    }
+
+    /// The same, for a workflow with agents of its own: there, whoever works in a client and is none
+    /// of them has others work.
+    #[must_use]
+    pub fn for_workflow(mut self, workflow: &Workflow) -> Caller {
+        let is_session = self.actor == Actor::Worker && self.agent.is_none();
+        if is_session && workflow.has_agents() && !is_supervised() {
+            self.actor = Actor::Orchestrator;
+        }
+        self
+    }
 }
 
 /// Who gives a command: inside of a client it is the agent.
 pub fn actor() -> Actor {
     if client().is_some() { Actor::Worker } else { Actor::Human }
+}
+
+/// Whether we run below something that Phasegate has started.
+pub fn is_supervised() -> bool {
+    let processes = ancestry();
+    processes.iter().any(|it| it.split_once(' ').is_some_and(|(_, pid)| is_supervisor(pid)))
 }
 
 /// Refuses what only a person may do.

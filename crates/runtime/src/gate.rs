@@ -1,6 +1,7 @@
 //! The one way that every event takes: find the run, lock it, load it, decide, commit, answer.
 
 mod act;
+mod agents;
 mod commit;
 mod document;
 mod effects;
@@ -43,6 +44,10 @@ pub struct Answered {
     pub notes: Vec<String>,
     /// The run was over already, and only that was said.
     pub over: bool,
+    /// The run has agents.
+    pub agents: bool,
+    /// The agents that were recorded, by id: they start at once.
+    pub started: Vec<String>,
 }
 
 /// Why an event got no decision.
@@ -81,18 +86,32 @@ pub struct Gate<'p> {
     loaded: RefCell<HashMap<String, Rc<Workflow>>>,
     /// Who sees what a worker prints, as it prints it.
     watch: Option<&'p Watch>,
+    /// Whether it only looks, and does nothing about agents that have ended.
+    observes: bool,
 }
 
 impl<'p> Gate<'p> {
     /// The gate of a project.
     pub fn new(project: &'p Project) -> Gate<'p> {
-        Gate { project, store: &project.store, loaded: RefCell::default(), watch: None }
+        Gate {
+            project,
+            store: &project.store,
+            loaded: RefCell::default(),
+            watch: None,
+            observes: false,
+        }
     }
 
     /// The same, with somebody who watches the workers.
     #[must_use]
     pub fn watched(self, watch: &'p Watch) -> Gate<'p> {
         Gate { watch: Some(watch), ..self }
+    }
+
+    /// The same, for somebody who must not make anything happen.
+    #[must_use]
+    pub fn observing(self) -> Gate<'p> {
+        Gate { observes: true, ..self }
     }
 
     /// The workflow, read once.

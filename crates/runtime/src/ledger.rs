@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use indexmap::IndexMap;
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::evidence::Reading;
 use phasegate_engine::step::Actor;
 use serde::{Deserialize, Serialize};
 
+use crate::agents::Record;
 use crate::checks::Passed;
 use crate::governor::Tally;
 
@@ -65,6 +67,9 @@ pub struct Ledger {
     /// Checks that passed, and on which tree.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub checks: BTreeMap<String, Passed>,
+    /// The agents that were started, by id.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub agents: IndexMap<String, Record>,
     /// What the user has not been told yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untold: Vec<String>,

@@ -1,6 +1,7 @@
 //! The world around the engine: where projects, workflows and runs are found, how they are stored,
 //! what evidence the disk holds, and the one way that every event takes.
 
+pub mod agents;
 pub mod caller;
 pub mod catalog;
 pub mod checks;
@@ -12,6 +13,7 @@ pub mod frontmatter;
 pub mod gate;
 pub mod git;
 pub mod governor;
+pub mod headless;
 pub mod journal;
 pub mod ledger;
 pub mod place;

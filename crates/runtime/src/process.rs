@@ -40,7 +40,7 @@ const MOST_GENERATIONS: usize = 64;
 const MOST_OUTPUT: u64 = 64 << 20;
 
 /// Hooks below a process of ours let every stop go: an agent in it is not the one that is gated.
-const DISABLE: &str = "PHASEGATE_DISABLE";
+pub const DISABLE: &str = "PHASEGATE_DISABLE";
 
 /// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +55,28 @@ pub enum End {
     /// Whoever asked has gone, or told us to go.
     GivenUp,
     NotStarted(String),
+}
+
+impl End {
+    /// That, in words that follow the name of whoever has ended.
+    pub fn in_words(&self, timeout: Duration) -> String {
+        match self {
+            End::Exited(code) => format!("ended with exit code {code}"),
+            End::Killed(signal) => format!("was killed by signal {signal}"),
+            End::TimedOut => format!("took longer than {} seconds", timeout.as_secs()),
+            End::Flooded => "printed without end and was stopped".into(),
+            End::GivenUp => "was given up".into(),
+            End::NotStarted(why) => why.clone(),
+        }
+    }
+}
+
+/// Since when a process runs, as the kernel counts: with its number it names one process for ever.
+pub fn birth(pid: u32) -> Option<String> {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    let stat = stat.ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(19).map(str::to_string)
 }
 
 /// What a process reads, and where what it prints goes.
@@ -208,12 +230,19 @@ pub fn supervise(arguments: &[String]) -> End {
     let mut command = Command::new(program);
     command.args(rest).stdin(input).stdout(out).stderr(err).process_group(0);
     match command.spawn() {
-        Ok(child) => watch(child, timeout, &gone),
+        Ok(child) => watch(child, timeout, &|| gone.load(Ordering::Relaxed), &printed),
         Err(error) => End::NotStarted(format!("cannot run {program}: {error}")),
     }
 }
 
-fn watch(mut child: Child, timeout: Duration, gone: &AtomicBool) -> End {
+/// Waits for the end of a process that leads a group, and ends all of it: then, when its time is
+/// over, when it prints without end, or when whoever asked is gone.
+pub fn watch(
+    mut child: Child,
+    timeout: Duration,
+    gone: &dyn Fn() -> bool,
+    printed: &dyn Fn() -> u64,
+) -> End {
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let signal = |signal: Signal| {
         if let Some(group) = group {
@@ -228,7 +257,7 @@ fn watch(mut child: Child, timeout: Duration, gone: &AtomicBool) -> End {
             Ok(None) => {}
             Err(error) => break End::NotStarted(error.to_string()),
         }
-        if gone.load(Ordering::Relaxed) {
+        if gone() {
             break End::GivenUp;
         }
         if since.elapsed() > timeout {
@@ -256,12 +285,12 @@ fn watch(mut child: Child, timeout: Duration, gone: &AtomicBool) -> End {
 
 /// Whatever a descendant leaves behind becomes a child of ours, also from another group or session.
 #[cfg(target_os = "linux")]
-fn adopt_orphans() {
+pub fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
 #[cfg(not(target_os = "linux"))]
-fn adopt_orphans() {}
+pub fn adopt_orphans() {}
 
 /// Ends all children, and those that they leave behind.
 fn end_orphans() {

@@ -10,6 +10,7 @@ use phasegate_engine::digest::digest;
 use phasegate_engine::step::Review;
 use serde::Deserialize;
 
+use crate::headless::{self, SETTINGS};
 use crate::process::{self, End, Streams};
 use crate::run::RunId;
 use crate::world;
@@ -19,12 +20,6 @@ pub const FOLDER: &str = ".phasegate/reviews";
 
 /// What the usual client is asked for.
 const SCHEMA: &str = r#"{"type":"object","properties":{"verdict":{"type":"string","enum":["PASS","FAIL"]}},"required":["verdict"]}"#;
-
-/// Its hooks would ask us about the reviewer, and its output has one shape only without `verbose`.
-const SETTINGS: &str = r#"{"disableAllHooks":true,"verbose":false}"#;
-
-/// What a reviewer may use where it has no other rights.
-const TOOLS: &str = "Read,Grep,Glob,Write";
 
 /// More output than this is no verdict.
 const MOST_OUTPUT: u64 = 16 << 20;
@@ -111,38 +106,17 @@ fn command(wanted: &Review) -> Result<Vec<String>, String> {
     let more = ["--settings", SETTINGS, "--strict-mcp-config", "--no-session-persistence"];
     let mut command = vec!["claude".to_string()];
     command.extend(flags.into_iter().chain(more).map(str::to_string));
-    command.extend(permissions().iter().map(ToString::to_string));
-    if let Some(model) = &wanted.model {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@[]".contains(c);
-        if model.is_empty() || model.starts_with('-') || !model.chars().all(plain) {
-            return Err(format!("reviewer {}: {model:?} names no model", wanted.reviewer));
-        }
-        command.extend(["--model".to_string(), model.clone()]);
-    }
+    command.extend(headless::review_permissions());
+    let model = headless::model_flags(wanted.model.as_deref());
+    command.extend(model.map_err(|why| format!("reviewer {}: {why}", wanted.reviewer))?);
     Ok(command)
-}
-
-/// A reviewer runs the tests that it is told to run, and nobody is there to ask. To root the client
-/// gives such rights only in a sandbox; without one, the reviewer reads and writes.
-fn permissions() -> &'static [&'static str] {
-    let in_sandbox = std::env::var_os("IS_SANDBOX").is_some_and(|value| value == "1");
-    if rustix::process::geteuid().is_root() && !in_sandbox {
-        return &["--permission-mode", "dontAsk", "--tools", TOOLS, "--allowedTools", TOOLS];
-    }
-    &["--dangerously-skip-permissions"]
 }
 
 fn judge(end: &End, wanted: &Review, output: &PathBuf, file: &Path) -> Result<Reviewed, String> {
     match end {
         End::Exited(0) => {}
-        End::Exited(code) => return Err(format!("it ended with exit code {code}")),
-        End::Killed(signal) => return Err(format!("it was killed by signal {signal}")),
-        End::TimedOut => {
-            return Err(format!("it took longer than {} seconds", wanted.timeout.as_secs()));
-        }
-        End::Flooded => return Err("it printed without end and was stopped".into()),
-        End::GivenUp => return Err("it was given up".into()),
         End::NotStarted(why) => return Err(why.clone()),
+        other => return Err(format!("it {}", other.in_words(wanted.timeout))),
     }
     if fs::metadata(output).map_or(0, |meta| meta.len()) > MOST_OUTPUT {
         return Err("its answer is too long".into());
@@ -175,8 +149,7 @@ fn verdict(answer: &[u8]) -> Result<Reviewed, String> {
         Some("FAIL") => false,
         _ => return Err(none()),
     };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not below zero")]
-    let micro_dollars = (output.total_cost_usd.unwrap_or(0.0).max(0.0) * 1e6).round() as u64;
+    let micro_dollars = headless::micro_dollars(output.total_cost_usd);
     Ok(Reviewed {
         pass,
         digest: String::new(),

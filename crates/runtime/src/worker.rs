@@ -72,14 +72,12 @@ pub fn work(root: &Path, run: &RunId, work: &Work, watch: Option<&Watch>) -> io:
     };
     show();
     let _ = fs::remove_file(&input);
-    let (exit_code, end) = match end? {
-        End::Exited(code) => (Some(code), format!("ended with exit code {code}")),
-        End::Killed(signal) => (None, format!("was killed by signal {signal}")),
-        End::TimedOut => (None, format!("took longer than {} seconds", timeout.as_secs())),
-        End::Flooded => (None, "printed without end and was stopped".into()),
-        End::GivenUp => (None, "was given up".into()),
-        End::NotStarted(why) => (None, why),
+    let end = end?;
+    let exit_code = match end {
+        End::Exited(code) => Some(code),
+        _ => None,
     };
+    let end = end.in_words(timeout);
     let (seconds, log) = (since.elapsed().as_secs(), format!("{FOLDER}/{name}.log"));
     Ok(Worked { exit_code, end, seconds, started, log })
 }

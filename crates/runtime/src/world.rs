@@ -5,11 +5,14 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use indexmap::IndexMap;
 use jiff::Timestamp;
 use phasegate_engine::check::CheckResult;
 use phasegate_engine::evidence::{Evidence, NoEvidence, contained};
 use phasegate_engine::glob;
+use phasegate_engine::json::Json;
 
+use crate::agents::Record;
 use crate::checks::Checks;
 use crate::git;
 use crate::place::Place;
@@ -46,12 +49,14 @@ pub struct World {
     told: Told,
     turn: OnceLock<Vec<String>>,
     checks: Option<Checks>,
+    agents: IndexMap<String, Record>,
 }
 
 impl World {
     /// The world of the project at `root`.
     pub fn new(root: &Path, told: Told) -> World {
-        World { root: root.to_path_buf(), told, turn: OnceLock::new(), checks: None }
+        let (root, turn, agents) = (root.to_path_buf(), OnceLock::new(), IndexMap::new());
+        World { root, told, turn, checks: None, agents }
     }
 
     /// The transcript lags behind the payload: the last message may not be in it yet.
@@ -61,6 +66,12 @@ impl World {
         {
             texts.push(message.clone());
         }
+    }
+
+    /// The same world, with the agents of a run.
+    #[must_use]
+    pub fn with_agents(self, agents: &IndexMap<String, Record>) -> World {
+        World { agents: agents.clone(), ..self }
     }
 
     /// The same world, with what came of a workflow's checks.
@@ -284,6 +295,18 @@ impl Evidence for World {
 
     fn tree(&self) -> Option<String> {
         self.checks.as_ref()?.tree()
+    }
+
+    fn agents(&self) -> Json {
+        if self.agents.is_empty() {
+            return Json::Null;
+        }
+        let rows = self.agents.iter().map(|(id, agent)| agent.row(id));
+        Json::from(rows.collect::<Vec<_>>())
+    }
+
+    fn log(&self, agent: &str, from: u64, most: u64) -> Option<(Vec<u8>, u64)> {
+        self.agents.get(agent)?.log(&self.root, from, most).ok()
     }
 
     fn check(&self, name: &str) -> Option<(CheckResult, String)> {

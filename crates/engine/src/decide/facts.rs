@@ -174,6 +174,16 @@ impl<'w> Deciding<'w> {
             "run" => Some(self.run.to_value()),
             "event" => Some(self.event.to_value()),
             "params" => Some(self.params.to_value()),
+            "agent" => Some(self.agent.to_value()),
+            "agents" => {
+                let mut agents = match self.recorder.agents() {
+                    Json::List(agents) => agents.0.clone(),
+                    _ => Vec::new(),
+                };
+                agents.extend(self.started.iter().cloned());
+                Some(Json::from(agents).to_value())
+            }
+            "can" => Some(self.can()?.to_value()),
             "moves" => {
                 let moves = self.moves.iter().map(|step| {
                     let of = Json::from(step.of.as_str());

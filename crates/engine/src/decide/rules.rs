@@ -3,9 +3,10 @@
 use super::facts::fault_at;
 use super::{Deciding, Fault, MOST_TRIED};
 use crate::answer::Answer;
+use crate::functions::object;
 use crate::json::Json;
-use crate::step::{Effect, Event, Move, Review, Tried, Work};
-use crate::workflow::{CommandLine, PhaseId, Reply, Reviewer, Rule, Worker};
+use crate::step::{Agent, Effect, Event, Move, Review, Tried, Work};
+use crate::workflow::{AgentKind, CommandLine, PhaseId, Reply, Reviewer, Rule, Worker};
 
 impl<'w> Deciding<'w> {
     pub(super) fn holds(&mut self, rule: &'w Rule) -> Result<bool, Fault> {
@@ -67,7 +68,10 @@ impl<'w> Deciding<'w> {
         match &rule.reply {
             None => Ok(None),
             Some(Reply::Block(text)) => Ok(Some(Answer::Block { reason: self.text(*text)? })),
-            Some(Reply::Deny(text)) => Ok(Some(Answer::Deny { reason: self.text(*text)? })),
+            Some(Reply::Deny(text)) => {
+                let reason = self.text(*text)?;
+                Ok(Some(Answer::Deny { reason, code: rule.code.clone() }))
+            }
             Some(Reply::Allow { outcome, until, message }) => {
                 let message = message.map(|text| self.text(text)).transpose()?;
                 Ok(Some(Answer::Allow { outcome: Some(*outcome), until: *until, message }))
@@ -107,6 +111,61 @@ impl<'w> Deciding<'w> {
         }
     }
 
+    /// The agents that a rule starts: one, or one for each element of a list.
+    fn start(&mut self, kind: &'w AgentKind) -> Result<Vec<Effect>, Fault> {
+        let items = match &kind.each {
+            None => vec![Json::Null],
+            Some(each) => {
+                let list = self.evaluate(each)?;
+                let items = list.try_iter().map_err(|error| fault_at(each, &error))?;
+                let items = items.map(|item| Json::from_value(&item));
+                let items: Result<Vec<Json>, _> = items.collect();
+                items.map_err(|error| Fault::new(error.to_string()))?
+            }
+        };
+        let before = std::mem::replace(&mut self.agent, Json::Null);
+        let started = items.into_iter().map(|item| self.start_one(kind, item)).collect();
+        self.agent = before;
+        started
+    }
+
+    fn start_one(&mut self, kind: &'w AgentKind, item: Json) -> Result<Effect, Fault> {
+        let known = match self.recorder.agents() {
+            Json::List(agents) => agents.0.len(),
+            _ => 0,
+        };
+        let number = known + self.started.len() + 1;
+        let id = format!("{}-{number}", kind.name);
+        let role = kind.role.to_string();
+        let mut members = vec![
+            ("id".to_string(), Json::from(id.as_str())),
+            ("kind".to_string(), Json::from(kind.name.as_str())),
+            ("role".to_string(), Json::from(role.as_str())),
+            ("item".to_string(), item),
+        ];
+        self.agent = object(members.iter().cloned());
+        for (name, value) in &kind.facts {
+            let value = self.evaluate(value)?;
+            let value = Json::from_value(&value).map_err(|error| Fault::new(error.to_string()))?;
+            members.push((name.clone(), value));
+        }
+        self.agent = object(members.iter().cloned());
+        let agent = Agent {
+            id,
+            kind: kind.name.clone(),
+            role: kind.role,
+            facts: object(members.split_off(3)),
+            prompt: self.text(kind.prompt)?,
+            run: self.command_line(&kind.run)?,
+            model: kind.model.map(|model| self.text(model)).transpose()?,
+            timeout: kind.timeout,
+        };
+        self.started.push(agent.row());
+        // What is derived from the agents is derived anew.
+        self.bound.iter_mut().for_each(|bound| bound.lets.clear());
+        Ok(Effect::Start(Box::new(agent)))
+    }
+
     /// The line that the workflow keeps of a step: of every move, and of every action but those that
     /// are refused.
     pub(super) fn transcribe(&mut self, event: &Event, answer: &Answer) -> Result<(), Fault> {
@@ -139,9 +198,21 @@ impl<'w> Deciding<'w> {
             let (place, text) = (self.text(*place)?, self.text(*text)?);
             effects.push(Effect::Write { place, text });
         }
+        if let Some(kind) = rule.start {
+            effects.extend(self.start(&self.workflow.agents[kind])?);
+        }
+        if let Some(ids) = &rule.end {
+            let ids = self.evaluate(ids)?;
+            let ids = ids.try_iter().map_err(|error| fault_of(rule, &error))?;
+            effects.extend(ids.map(|id| Effect::End(id.to_string())));
+        }
         if rule.remove {
             effects.push(Effect::Remove);
         }
         Ok(effects)
     }
+}
+
+fn fault_of(rule: &Rule, error: &minijinja::Error) -> Fault {
+    Fault::new(format!("rule `{}`: `end` is no list of agents: {error}", rule.label))
 }

@@ -86,6 +86,7 @@ impl Reader<'_> {
         let commands = self.named(&mut root, "command");
         let reviewers = self.named(&mut root, "reviewer");
         let workers = self.named(&mut root, "worker");
+        let agents = self.named(&mut root, "agent");
         let outer = self.machine(&mut root);
         let head = self.rest(root)?;
         Some(Definition {
@@ -99,6 +100,7 @@ impl Reader<'_> {
             commands,
             reviewers,
             workers,
+            agents,
         })
     }
 
@@ -219,7 +221,7 @@ fn meant(message: &str) -> Option<&str> {
     let (unknown, known) = names.split_first()?;
     // Tables are taken out before serde sees the rest, so it does not know their names.
     let tables = [
-        "action", "any", "check", "command", "const", "let", "machine", "phase", "record",
+        "action", "agent", "any", "check", "command", "const", "let", "machine", "phase", "record",
         "reviewer", "state", "worker",
     ];
     let tables = tables.into_iter().filter(|_| known.contains(&"name") || known.contains(&"each"));

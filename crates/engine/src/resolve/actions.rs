@@ -8,13 +8,21 @@ use super::records::literal;
 use super::{EVENTS, Resolver};
 use crate::check::{self, Check};
 use crate::definition::{
-    ActionText, By, CheckText, CommandLineText, CommandText, ReviewerText, WorkerText,
+    ActionText, AgentText, By, CheckText, CommandLineText, CommandText, ParamText, ParamType,
+    ReviewerText, WorkerText,
 };
 use crate::json::Json;
-use crate::workflow::{Action, Command, CommandLine, Does, Param, Reviewer, Worker};
+use crate::step::Actor;
+use crate::types::{Records, Type};
+use crate::workflow::{Action, AgentKind, Command, CommandLine, Does, Param, Reviewer, Worker};
 
 impl Resolver<'_> {
-    pub(super) fn action(&mut self, name: &Spanned<String>, text: &ActionText) -> Action {
+    pub(super) fn action(
+        &mut self,
+        name: &Spanned<String>,
+        text: &ActionText,
+        records: &Records,
+    ) -> Action {
         let file = |this: &mut Self, file: &Option<Spanned<String>>| {
             let file = file.as_ref()?;
             this.file("templates", file.get_ref(), file.span())
@@ -59,26 +67,98 @@ impl Resolver<'_> {
                 self.error(name.span(), "name", message);
             }
         }
-        let params = text
-            .param
-            .iter()
-            .map(|(name, param)| Param {
-                name: name.clone(),
-                about: param.about.clone(),
-                ty: param.ty,
-                default: param.default.as_ref().map(literal),
-                optional: param.optional,
-                people_only: param.by == Some(By::Human),
-            })
-            .collect();
-        let people_only = text.by == Some(By::Human);
+        if let Some(command) = &text.command
+            && (!plain(command) || command == "help")
+        {
+            self.error(name.span(), "name", format!("{command:?} cannot name a command"));
+        }
+        let params = text.param.iter();
+        let params = params.map(|(own, param)| self.param(name, own, param, records)).collect();
+        let by = text.by.as_ref().map(|by| by.actors().to_vec()).unwrap_or_default();
         Action {
             name: name.get_ref().clone(),
+            command: text.command.clone().unwrap_or_else(|| name.get_ref().clone()),
             about: text.about.clone(),
-            people_only,
+            by,
             params,
             does,
         }
+    }
+
+    fn param(
+        &mut self,
+        action: &Spanned<String>,
+        name: &str,
+        text: &ParamText,
+        records: &Records,
+    ) -> Param {
+        let given = (text.ty, &text.list, &text.one_of);
+        let (ty, value) = match given {
+            (Some(ty), None, None) => {
+                let value = match ty {
+                    ParamType::String | ParamType::File => Type::String,
+                    ParamType::Integer => Type::Integer,
+                    ParamType::Boolean => Type::Boolean,
+                    ParamType::JsonFile | ParamType::Value => Type::Any,
+                };
+                (ty, value)
+            }
+            (None, Some(of), None) => {
+                let named = Type::named(of, records);
+                let element = named.unwrap_or_else(|| {
+                    let known = records.0.iter().map(|record| record.name.to_string());
+                    let known: Vec<String> = known.collect();
+                    self.unknown(action.span(), "type", of, known.iter().map(String::as_str));
+                    Type::Any
+                });
+                (ParamType::Value, Type::List(Box::new(element)))
+            }
+            (None, None, Some(names)) => {
+                let names = names.iter().map(|name| name.as_str().into()).collect();
+                (ParamType::Value, Type::OneOf(names))
+            }
+            _ => {
+                let message =
+                    format!("parameter `{name}` has exactly one of `type`, `list` and `one_of`");
+                self.error(action.span(), "shape", message);
+                (ParamType::String, Type::String)
+            }
+        };
+        let by = text.by.as_ref().map(By::actors).unwrap_or_default();
+        if !by.is_empty() && by != [Actor::Human] {
+            let message = format!("parameter `{name}` can be for people only, or for everybody");
+            self.error(action.span(), "shape", message);
+        }
+        Param {
+            name: name.to_string(),
+            about: text.about.clone(),
+            ty,
+            value,
+            default: text.default.as_ref().map(literal),
+            optional: text.optional,
+            people_only: !by.is_empty(),
+        }
+    }
+
+    pub(super) fn agent(&mut self, name: &Spanned<String>, text: &AgentText) -> Option<AgentKind> {
+        if !matches!(text.role, Actor::Worker | Actor::Reviewer) {
+            self.error(name.span(), "shape", "an agent is a `worker` or a `reviewer`");
+        }
+        let own = ["id", "kind", "role", "status", "ended", "ok"];
+        if let Some(taken) = text.facts.keys().find(|fact| own.contains(&fact.as_str())) {
+            self.error(name.span(), "name", format!("every agent has a `{taken}` already"));
+        }
+        let prompt = self.file("prompts", text.prompt.get_ref(), text.prompt.span())?;
+        let source = self.source.clone();
+        let model = text.model.as_ref();
+        let model = model.map(|model| self.inline(model.get_ref().clone(), source, model.span()));
+        let run = self.command_line(text.run.as_ref());
+        let timeout = self.timeout(name, text.timeout.as_deref());
+        let each = text.each.as_ref().map(|each| self.expression(each));
+        let facts = text.facts.iter();
+        let facts = facts.map(|(name, value)| (name.clone(), self.expression(value))).collect();
+        let name = name.get_ref().clone();
+        Some(AgentKind { name, role: text.role, prompt, model, run, timeout, each, facts })
     }
 
     pub(super) fn command(

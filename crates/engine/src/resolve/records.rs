@@ -82,21 +82,14 @@ impl Resolver<'_> {
                 &short
             }
         };
-        let mut named = |ty: &str| match ty {
-            "string" => Some(Type::String),
-            "integer" => Some(Type::Integer),
-            "number" => Some(Type::Number),
-            "boolean" => Some(Type::Boolean),
-            "any" => Some(Type::Any),
-            other => {
-                let found = records.iter().position(|record| &**record == other);
-                if found.is_none() {
-                    let basic = ["string", "integer", "number", "boolean", "any"];
-                    let known = basic.into_iter().chain(records.iter().map(|name| &**name));
-                    self.unknown(text.span(), "type", other, known);
-                }
-                found.map(|index| Type::Record(RecordId(index)))
+        let mut named = |ty: &str| {
+            let of_record = || records.iter().position(|record| &**record == ty);
+            let found = Type::basic(ty).or_else(|| Some(Type::Record(RecordId(of_record()?))));
+            if found.is_none() {
+                let known = Type::BASIC.into_iter().chain(records.iter().map(|name| &**name));
+                self.unknown(text.span(), "type", ty, known);
             }
+            found
         };
         let ty = match (&table.ty, &table.list, &table.map, &table.one_of) {
             (Some(ty), None, None, None) => named(ty)?,

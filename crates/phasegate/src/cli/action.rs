@@ -9,16 +9,17 @@ use phasegate_engine::decide::{params, phase_name};
 use phasegate_engine::definition::ParamType;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
+use phasegate_engine::types::Type;
 use phasegate_engine::workflow::{Action, Does, Param, TextId, Workflow};
-use phasegate_runtime::caller;
+use phasegate_runtime::caller::{self, Caller};
 use phasegate_runtime::catalog::Entry;
 use phasegate_runtime::config::Config;
 use phasegate_runtime::gate::{Answered, Gate, GateError};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::run::RunId;
 
-use super::{Failed, Outcome, chosen_among, event};
-use crate::print;
+use super::{Failed, Outcome, event, session};
+use crate::{print, request};
 
 /// What a workflow that declares no way to start can still do.
 const START: &str = "start";
@@ -42,7 +43,9 @@ pub fn command(entry: &Entry) -> Command {
     }
     for action in &workflow.actions {
         let Some((group, name)) = action.name.split_once(' ') else {
-            command = command.subcommand(subcommand(action, &action.name));
+            let own = subcommand(action, &action.command);
+            let aliased = if action.command == action.name { own } else { own.alias(&action.name) };
+            command = command.subcommand(aliased);
             continue;
         };
         let own = subcommand(action, name);
@@ -70,7 +73,10 @@ pub fn chosen<'w, 'm>(
         Some((second, inner)) => {
             Some((second, workflow.action(&format!("{name} {second}")), inner))
         }
-        None => Some((name, workflow.action(name), own)),
+        None => {
+            let action = workflow.actions.iter().find(|action| action.command == name);
+            Some((name, action, own))
+        }
     }
 }
 
@@ -87,10 +93,17 @@ fn subcommand(action: &Action, name: &str) -> Command {
             }
             ParamType::String => arg.value_name("TEXT"),
             ParamType::File | ParamType::JsonFile => arg.value_name("FILE"),
+            ParamType::Value => match &param.value {
+                Type::OneOf(values) => {
+                    let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+                    arg.value_name("WORD").value_parser(values)
+                }
+                _ => arg.value_name("JSON or @FILE"),
+            },
         };
         if let Some(default) = &param.default {
-            arg =
-                arg.default_value(default.as_str().map_or_else(|| default.brief(), str::to_string));
+            let text = default.to_text(None).trim_end().to_string();
+            arg = arg.default_value(default.as_str().map_or(text, str::to_string));
         } else if !param.optional && param.ty != ParamType::Boolean {
             arg = arg.required(true);
         }
@@ -122,10 +135,12 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     let Some(action) = action else {
         return start(&gate, &workflow, matches);
     };
-    if action.people_only {
+    if action.people_only() {
         caller::must_be_human(&format!("`{name} {action_name}`"))?;
     }
-    let event = Event { params: given(&project.root, action, matches)?, ..event(&action.name) };
+    let caller = Caller::of_process(&gate)?.for_workflow(&workflow);
+    let given = given(&project.root, &workflow, action, matches)?;
+    let event = request::event(&action.name, &caller, session(), given);
     let as_json = matches.get_flag("json");
     if let Does::Create { name, document, shows } = &action.does {
         let (run, answered) = gate.start(&workflow, (*name, *document), &event)?;
@@ -145,19 +160,9 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
         let show = |text: TextId| gate.show_alone(&workflow, text, &event);
         return show_text(show, *text, *json, action_name, as_json);
     }
-    let full = |chosen: &String| {
-        if chosen.contains('/') { chosen.clone() } else { format!("{name}/{chosen}") }
-    };
-    let chosen = matches.get_one::<String>("run").map(full);
-    if chosen.is_none() && !gate.runs().0.iter().any(|run| run.id.workflow == name) {
-        let help = format!("`phasegate {name} --help` says how one begins");
-        return Err(Failed(format!("there is no run of workflow {name} in this project; {help}")));
-    }
+    let chosen = matches.get_one::<String>("run").map(String::as_str);
     let looks = matches!(action.does, Does::Show { .. });
-    let run = chosen_among(&gate, chosen.as_deref(), |run| run.id.workflow == name, looks)?;
-    if run.id.workflow != name {
-        return Err(Failed(format!("run {} is not one of {name}", run.id)));
-    }
+    let run = request::run(&gate, name, &caller, chosen, looks)?;
     match &action.does {
         Does::Show { text, json, .. } => {
             if let Some(told) = gate.claim(&run, &event)? {
@@ -169,7 +174,10 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
         _ => {
             let answered = gate.act(&run, &event)?;
             let code = say(&answered, as_json);
-            if answered.answer.text().is_none() && !as_json {
+            let run = gate.run(&run.id.to_string())?;
+            if let (Some((status, action)), false) = (gate.headline(&run, &event), as_json) {
+                print::line(&format!("{status}: {action}"));
+            } else if answered.answer.text().is_none() && !as_json {
                 let phase = phase_name(&workflow, &answered.document);
                 let outer = workflow.outer();
                 let about = outer.phase(&phase).and_then(|id| outer.get(id).about.clone());
@@ -247,7 +255,7 @@ fn started(
         if !is_new {
             return Ok(ExitCode::SUCCESS);
         }
-        print::line(match super::session() {
+        print::line(match session() {
             Some(_) => "It answers the stops of this session.",
             None => "It answers the stops of the first session here that has no other run.",
         });
@@ -256,11 +264,17 @@ fn started(
 }
 
 /// The parameters as given. A JSON file is given as `{path, value}`.
-fn given(root: &Path, action: &Action, matches: &ArgMatches) -> Result<Json, Failed> {
+fn given(
+    root: &Path,
+    workflow: &Workflow,
+    action: &Action,
+    matches: &ArgMatches,
+) -> Result<Json, Failed> {
     let mut members = Vec::new();
     for param in &action.params {
         let value = value(root, param, matches)?;
-        if param.people_only && value != Json::Null {
+        let value = request::fitting(workflow, param, value)?;
+        if param.people_only && !matches!(value, Json::Null | Json::Bool(false)) {
             let flag = param.name.replace('_', "-");
             caller::must_be_human(&format!("`{} --{flag}`", action.name))?;
         }
@@ -279,6 +293,19 @@ fn value(root: &Path, param: &Param, matches: &ArgMatches) -> Result<Json, Faile
         ParamType::String => {
             matches.get_one::<String>(name).map_or(Json::Null, |text| Json::from(text.as_str()))
         }
+        ParamType::Value => match matches.get_one::<String>(name).map(String::as_str) {
+            None => Json::Null,
+            Some(word) if matches!(param.value, Type::OneOf(_)) => Json::from(word),
+            Some(text) => {
+                let bytes = match text.strip_prefix('@') {
+                    Some(path) => std::fs::read(path)
+                        .map_err(|error| format!("cannot read {path}: {error}"))?,
+                    None => text.as_bytes().to_vec(),
+                };
+                let parsed = Json::parse(&bytes);
+                parsed.map_err(|error| format!("--{name} is not valid JSON: {error}"))?
+            }
+        },
         ParamType::File => match matches.get_one::<String>(name) {
             None => Json::Null,
             Some(path) => {

@@ -171,7 +171,8 @@ struct Demo {
 
 impl Demo {
     fn play(&self, project: &Project) -> Outcome {
-        let gate = Gate::new(project);
+        // Only the children of the demo make something happen.
+        let gate = Gate::new(project).observing();
         let since = Instant::now();
         let mut said = String::from("I have started.");
         let (mut blocks, mut after_block) = (0, false);
@@ -186,7 +187,9 @@ impl Demo {
             after_block = reason.is_some();
             let colour = if after_block { Paint::Yellow } else { Paint::Green };
             let text = reason.or(answer.system_message).unwrap_or_default();
-            self.show(stop, &report.phase, &paint(colour, &verdict), &text);
+            let told = gate.headline(run, &Event::stop(None));
+            let phase = told.map_or_else(|| report.phase.clone(), |(status, _)| status);
+            self.show(stop, &phase, &paint(colour, &verdict), &text);
             let turn = self.script.turn.iter().find(|turn| text.contains(&turn.on));
             blocks += usize::from(after_block);
             if !after_block && turn.is_none() {

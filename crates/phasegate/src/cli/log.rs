@@ -36,20 +36,26 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let skip = options.last.map_or(0, |last| lines.len().saturating_sub(last));
-    for text in &lines[skip..] {
-        if options.json {
-            print::line(text);
-            continue;
+    if options.json {
+        lines[skip..].iter().for_each(|text| print::line(text));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let read = |text: &String| match serde_json::from_str::<Line>(text) {
+        Ok(line) => Some(line),
+        Err(error) => {
+            print::note(&format!("a line cannot be read: {error}"));
+            None
         }
-        match serde_json::from_str::<Line>(text) {
-            Ok(line) => show(&line),
-            Err(error) => print::note(&format!("a line cannot be read: {error}")),
-        }
+    };
+    let shown: Vec<Line> = lines[skip..].iter().filter_map(read).collect();
+    let width = shown.iter().map(|line| line.event.name.len()).max().unwrap_or(0);
+    for line in &shown {
+        show(line, width.max(15));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(line: &Line) {
+fn show(line: &Line, width: usize) {
     let at = line.at.strftime("%Y-%m-%d %H:%M:%S").to_string();
     let way = if line.from == line.to || line.from.is_empty() {
         line.to.clone()
@@ -57,18 +63,19 @@ fn show(line: &Line) {
         format!("{} → {}", line.from, line.to)
     };
     // What an event is about, where its answer says nothing.
-    let mut about = ["reason", "verdict", "check", "review"].into_iter();
+    let mut about = ["reason", "verdict", "check", "review", "end", "message"].into_iter();
     let about = about.find_map(|name| line.event.params.get(name)?.as_str());
     let said = line.answer.text().or(about);
     let first = said.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     let mut first: String = first.chars().take(100).collect();
     if line.event.name != "stop" {
-        let actor = serde_json::to_value(line.event.actor).unwrap_or_default();
-        first = format!("by {} {first}", actor.as_str().unwrap_or_default());
+        let agent = line.event.agent.as_deref().map(|agent| format!(" {agent}"));
+        let agent = agent.unwrap_or_default();
+        first = format!("by {}{agent} {first}", line.event.actor);
     }
     let answer = paint(Paint::Bold, &format!("{:<24}", line.answer.to_string()));
     print::line(&format!(
-        "{:>4}  {}  {:<15} {answer} {way:<28} {first}",
+        "{:>4}  {}  {:<width$} {answer} {way:<28} {first}",
         line.seq,
         paint(Paint::Dim, &at),
         line.event.name

@@ -20,8 +20,9 @@ use rustyline::validate::Validator;
 use rustyline::{Context, Editor, Helper};
 use signal_hook::consts::SIGINT;
 
-use super::{Failed, Outcome, action, chosen_among};
+use super::{Failed, Outcome, action, session};
 use crate::print::{self, Paint, paint};
+use crate::request::chosen_among;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -44,6 +45,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let found = chosen_among(
         &Gate::new(project),
         options.run.as_deref(),
+        session().as_deref(),
         |run| fits(&run.id.workflow),
         true,
     );

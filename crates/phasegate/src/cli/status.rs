@@ -11,7 +11,7 @@ use phasegate_runtime::ledger::Intent;
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
-use super::{Outcome, when};
+use super::{Outcome, event, when};
 use crate::print::{self, Paint, paint};
 
 /// After so long without a hook, one may be missing.
@@ -95,8 +95,13 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
             other => other.to_string(),
         };
         let name = paint(Paint::Bold, &format!("{:<width$}", run.id.to_string()));
-        let about = report.about.as_ref().map(|about| format!(": {about}")).unwrap_or_default();
-        print::line(&format!("{name}  {condition} in phase {}{about}", report.phase));
+        let told = gate.headline(run, &event("status")).filter(|_| gate.is_working(run));
+        let (phase, about) = told.map_or_else(
+            || (report.phase.clone(), report.about.clone()),
+            |(status, action)| (status, Some(action)),
+        );
+        let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+        print::line(&format!("{name}  {condition} in phase {phase}{about}"));
         let mut facts = vec![run.place.clone()];
         if let Some(last) = &run.ledger.last {
             facts.push(format!("last answer {} {}", last.answer, when::ago(last.at)));

@@ -31,16 +31,19 @@ fn show(workflow: &Workflow) {
             command.parts.iter().map(|part| &*workflow.texts[part.0].text).collect();
         print::line(&format!("  command {name}: {parts:?}"));
     }
+    let shown = |run: &CommandLine| match run {
+        CommandLine::Texts(parts) if parts.is_empty() => "claude".into(),
+        CommandLine::Texts(parts) => {
+            let parts = parts.iter().map(|part| &*workflow.texts[part.0].text);
+            format!("{:?}", parts.collect::<Vec<&str>>())
+        }
+        CommandLine::Expression(list) => format!("{} (claude, where it is empty)", list.text),
+    };
     for reviewer in &workflow.reviewers {
-        let run = match &reviewer.run {
-            CommandLine::Texts(parts) if parts.is_empty() => "claude".into(),
-            CommandLine::Texts(parts) => {
-                let parts = parts.iter().map(|part| &*workflow.texts[part.0].text);
-                format!("{:?}", parts.collect::<Vec<&str>>())
-            }
-            CommandLine::Expression(list) => format!("{} (claude, where it is empty)", list.text),
-        };
-        print::line(&format!("  reviewer {}: {run}", reviewer.name));
+        print::line(&format!("  reviewer {}: {}", reviewer.name, shown(&reviewer.run)));
+    }
+    for agent in &workflow.agents {
+        print::line(&format!("  agent {}: {}", agent.name, shown(&agent.run)));
     }
     let rules = workflow.rules().flat_map(|(_, rule)| &rule.write);
     let mut places: Vec<&str> = rules.map(|(place, _)| &*workflow.texts[place.0].text).collect();

@@ -5,18 +5,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome};
-use phasegate_engine::decide::{RunFacts, decide, params, phase_name, render};
+use phasegate_engine::decide::{RunFacts, decide, guidance, params, phase_name, render};
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event, Step};
-use phasegate_engine::workflow::{TextId, Workflow};
+use phasegate_engine::workflow::{Param, TextId, Workflow};
 
 use super::commit::{CANCEL, Open, blank_line};
 use super::document::{Read, run_facts, written};
 use super::pin::protected;
 use super::sessions::{Standing, standing};
 use super::{Answered, Found, Gate, GateError};
-use crate::checks::Checks;
 use crate::journal::Line;
 use crate::ledger::{Cancelled, Last, Ledger, Owner};
 use crate::run::{RunId, plain_name};
@@ -29,6 +28,9 @@ impl Gate<'_> {
         let told = self.claim(found, event)?;
         let mut answered = self.act_on(found, event, &Told::default(), false)?;
         answered.notes.extend(told);
+        if answered.agents {
+            self.settle_now(found)?;
+        }
         Ok(answered)
     }
 
@@ -110,7 +112,16 @@ impl Gate<'_> {
             Ok(())
         })?;
         let (run, document, notes) = (found.id.clone(), Json::object(), Vec::new());
-        Ok(Answered { run, answer, document, block_exit: 0, notes, over: false })
+        Ok(Answered {
+            run,
+            answer,
+            document,
+            block_exit: 0,
+            notes,
+            over: false,
+            agents: false,
+            started: Vec::new(),
+        })
     }
 
     fn act_once(
@@ -139,13 +150,17 @@ impl Gate<'_> {
                 } else if open.ledger.cancelled.is_some() {
                     return Err(GateError::Other(format!("run {} is cancelled", found.id)));
                 }
+                let refused = refused(&open.workflow, event);
                 let mut step = self.decide(&mut open, event, told, errands);
+                if let Some(answer) = refused {
+                    step.undo(answer);
+                }
                 if let Some(reason) = self.busy(&open, event) {
-                    step.undo(Answer::Deny { reason });
+                    step.undo(Answer::deny_as("busy", reason));
                 }
                 if bound.is_some_and(|document| document != open.before) {
                     let reason = format!("{} was changed meanwhile", found.place);
-                    step.undo(Answer::Deny { reason });
+                    step.undo(Answer::deny_as("changed", reason));
                 }
                 self.missing(&mut open, errands, event, &mut step)?;
                 if let (Some(before), Answer::Deny { .. }) = (before, &step.answer) {
@@ -216,7 +231,7 @@ impl Gate<'_> {
         let now = Timestamp::now();
         let phase = phase_name(workflow, &document);
         let answer = Answer::Allow { outcome: None, until: None, message: None };
-        let (trace, evidence) = match step {
+        let (trace, evidence, effects) = match step {
             Some(step) => {
                 if !step.effects.is_empty() && !self.is_trusted(workflow) {
                     let message = format!("`phasegate trust {}` first", workflow.name);
@@ -224,7 +239,7 @@ impl Gate<'_> {
                 }
                 self.carry_out(&step.effects)?;
                 self.transcribe(&step.effects, &mut Vec::new());
-                (step.trace, step.readings)
+                (step.trace, step.readings, step.effects)
             }
             None => Default::default(),
         };
@@ -237,6 +252,7 @@ impl Gate<'_> {
             protected: protected(workflow, &document),
             ..known
         };
+        self.enlist(&id, event.actor, &mut ledger, &effects)?;
         self.pin(&id, workflow, &mut ledger)?;
         let (ledger, _) = self.write_line(
             &id,
@@ -271,7 +287,7 @@ impl Gate<'_> {
         let world = Arc::new(World::new(&self.project.root, Told::default()));
         let step = decide(workflow, document, event, run, world);
         match &step.answer {
-            Answer::Deny { reason } => Err(GateError::Other(reason.clone())),
+            Answer::Deny { reason, .. } => Err(GateError::Other(reason.clone())),
             _ => Ok((step.document.clone(), Some(step))),
         }
     }
@@ -317,6 +333,27 @@ impl Gate<'_> {
         self.show_told(workflow, found, text, event, &Told::default())
     }
 
+    /// Where a run stands and what to do next, in the words of a workflow that has some.
+    pub fn headline(&self, found: &Found, event: &Event) -> Option<(String, String)> {
+        self.workflow_of(found).ok()?.guidance?;
+        let told = self.guidance(found, event).ok()?;
+        let text = |name: &str| {
+            let text = told.get("guidance").and_then(|guidance| guidance.get(name));
+            text.and_then(Json::as_str).map(str::to_string)
+        };
+        Some((text("status")?, text("action")?))
+    }
+
+    /// What programs are told about a run with every answer.
+    pub fn guidance(&self, found: &Found, event: &Event) -> Result<Json, GateError> {
+        let workflow = self.workflow_of(found)?;
+        let Read { document, problem, .. } = self.read(found, &workflow)?;
+        let run = run_facts(found, problem);
+        let world = self.world(&workflow, &found.ledger, &Told::default(), &BTreeMap::new());
+        guidance(&workflow, document, event, &run, world)
+            .map_err(|fault| GateError::Other(fault.message))
+    }
+
     /// Renders a text that is about no run.
     pub fn show_alone(
         &self,
@@ -339,12 +376,7 @@ impl Gate<'_> {
     ) -> Result<String, GateError> {
         let Read { document, problem, .. } = self.read(found, workflow)?;
         let run = run_facts(found, problem);
-        let mut world = World::new(&self.project.root, told.clone());
-        if !workflow.checks.is_empty() && self.is_trusted(workflow) {
-            let checks = Checks::new(&self.project.root, workflow);
-            world = world.with_checks(checks.knowing(&found.ledger.checks, &BTreeMap::new()));
-        }
-        let world = Arc::new(world);
+        let world = self.world(workflow, &found.ledger, told, &BTreeMap::new());
         render(workflow, text, Some(document), event, &run, world)
             .map_err(|fault| GateError::Other(fault.message))
     }
@@ -372,7 +404,10 @@ impl Gate<'_> {
             let told = event.actor == Actor::Human;
             ledger.cancelled = Some(Cancelled { at, reason, by: event.actor, told });
             Ok(())
-        })
+        })?;
+        // Nobody works for a run that is over.
+        self.end_all(found.ledger.agents.values().collect());
+        self.settle_now(found)
     }
 
     /// Gives a run to a session at once, whoever owns it; without a session, to the next that stops.
@@ -427,6 +462,33 @@ impl Gate<'_> {
         ledger.untold.extend(said);
         self.put_ledger(&found.id, version.as_ref(), &ledger)
     }
+}
+
+/// Why somebody may not ask for an action at all; none where he may.
+fn refused(workflow: &Workflow, event: &Event) -> Option<Answer> {
+    let action = workflow.action(&event.name)?;
+    let (name, command, actor) = (&action.name, &action.command, event.actor);
+    let way = format!("a person gives the command `phasegate {} {command}", workflow.name);
+    if action.people_only() && actor != Actor::Human {
+        let reason = format!("`{name}` is for people: {way}` in a terminal");
+        return Some(Answer::deny_as("needs_human", reason));
+    }
+    if !action.is_for(actor) {
+        let by: Vec<String> = action.by.iter().map(ToString::to_string).collect();
+        let reason = format!("`{name}` is for {}, and you are {actor} here", by.join(" or "));
+        return Some(Answer::deny_as("not_permitted", reason));
+    }
+    let given = |param: &&Param| {
+        let value = event.params.get(&param.name);
+        !matches!(value, None | Some(Json::Null | Json::Bool(false)))
+    };
+    let people = action.params.iter().filter(|param| param.people_only);
+    let param = people.filter(|_| actor != Actor::Human).find(given)?;
+    let flag = param.name.replace('_', "-");
+    let reason = action.params.iter().any(|param| param.name == "reason");
+    let reason = if reason && param.name != "reason" { " --reason WHY" } else { "" };
+    let reason = format!("`{}` is for people: {way} --{flag}{reason}` in a terminal", param.name);
+    Some(Answer::deny_as("needs_human", reason))
 }
 
 /// Whether the run has come to its end.

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome, Until};
@@ -17,13 +16,12 @@ use super::errands::Errands;
 use super::pin::protected;
 use super::{Answered, Found, Gate, GateError};
 use crate::caller;
-use crate::checks::Checks;
 use crate::fault_point;
 use crate::journal::{self, Line};
 use crate::ledger::{Cancelled, Insisting, Last, Ledger, Tampered, remembered};
 use crate::run::RunId;
 use crate::store::{Key, StoreError, Version};
-use crate::world::{Told, World};
+use crate::world::Told;
 
 /// How often a step is decided again because somebody edited the document meanwhile.
 const MOST_TRIES: usize = 5;
@@ -164,13 +162,8 @@ impl Gate<'_> {
         errands: &Errands,
     ) -> Step {
         let run = run_facts(open.found, open.read.problem.clone());
-        let mut world = World::new(&self.project.root, told.clone());
-        // Who is not trusted has no checks: not even a look at the tree runs for him.
-        if !open.workflow.checks.is_empty() && self.is_trusted(&open.workflow) {
-            let checks = Checks::new(&self.project.root, &open.workflow);
-            world = world.with_checks(checks.knowing(&open.ledger.checks, &errands.fresh));
-        }
-        decide(&open.workflow, std::mem::take(&mut open.document), event, &run, Arc::new(world))
+        let world = self.world(&open.workflow, &open.ledger, told, &errands.fresh);
+        decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
     }
 
     /// Commits a step; `new` is the text of its document, if that has changed.
@@ -206,11 +199,15 @@ impl Gate<'_> {
             return Err(StoreError::Conflict(found.place.clone()).into());
         }
         fault_point::reach("before-journal");
-        let removed = match self.carry_out(&step.effects) {
+        let carried = self.carry_out(&step.effects).and_then(|removed| {
+            self.enlist(&found.id, event.actor, &mut ledger, &step.effects)?;
+            Ok(removed)
+        });
+        let removed = match carried {
             Ok(removed) => removed,
             // An action that cannot be carried out is refused, and that is written down.
             Err(GateError::Other(reason)) if !event.is_question() => {
-                step.undo(Answer::Deny { reason });
+                step.undo(Answer::deny_as("failed", reason));
                 new = None;
                 false
             }
@@ -286,11 +283,18 @@ impl Gate<'_> {
         if let (Some(version), true) = (&ledger.finished, ledger.untold.is_empty()) {
             self.store.note_ended(&found.id, &Version(version.clone()));
         }
+        self.dismiss(&ledger, &step.effects);
         fault_point::reach("after-ledger");
         let block_exit = workflow.block_exit;
         let answer = way_out(step.answer, &found.id, workflow.way_out);
         let (run, document) = (found.id.clone(), step.document);
-        Ok(Answered { run, answer, document, block_exit, notes, over: false })
+        let agents = !ledger.agents.is_empty();
+        let started = step.effects.iter().filter_map(|effect| match effect {
+            Effect::Start(agent) => Some(agent.id.clone()),
+            _ => None,
+        });
+        let started = started.collect();
+        Ok(Answered { run, answer, document, block_exit, notes, over: false, agents, started })
     }
 
     /// Appends a journal line that continues the chain, and counts it.
@@ -350,11 +354,7 @@ impl Gate<'_> {
 
 /// The answer where nothing is done: a stop is let go, an action is refused.
 pub(super) fn refusal(event: &Event, why: String) -> Answer {
-    if event.is_question() {
-        Answer::allow_saying(Outcome::Fault, why)
-    } else {
-        Answer::Deny { reason: why }
-    }
+    if event.is_question() { Answer::allow_saying(Outcome::Fault, why) } else { Answer::deny(why) }
 }
 
 /// The block that the agent works on after a stop: a new one, or the one that it still works on
@@ -409,12 +409,7 @@ pub(super) fn blank_line(at: Timestamp) -> Line {
     Line {
         seq: 0,
         at,
-        event: Event {
-            name: String::new(),
-            actor: Actor::Engine,
-            session: None,
-            params: Json::object(),
-        },
+        event: Event::new("", Actor::Engine),
         from: String::new(),
         to: String::new(),
         answer: Answer::Allow { outcome: None, until: None, message: None },

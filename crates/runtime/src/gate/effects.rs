@@ -12,7 +12,7 @@ impl Gate<'_> {
         let places = effects.iter().flat_map(|effect| match effect {
             Effect::Write { place, .. } | Effect::Append { place, .. } => vec![place],
             Effect::Move { from, to } => vec![from, to],
-            Effect::Run(..) | Effect::Remove => Vec::new(),
+            Effect::Run(..) | Effect::Start(_) | Effect::End(_) | Effect::Remove => Vec::new(),
         });
         for place in places {
             if place.split('/').any(|part| part == ".git") {
@@ -52,7 +52,7 @@ impl Gate<'_> {
                     .map_err(|error| GateError::Other(error.to_string()))?,
                 Effect::Remove => removed = true,
                 // Once the step counts.
-                Effect::Append { .. } => {}
+                Effect::Append { .. } | Effect::Start(_) | Effect::End(_) => {}
             }
         }
         Ok(removed)

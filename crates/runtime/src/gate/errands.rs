@@ -164,16 +164,12 @@ impl Gate<'_> {
             ),
             ("turns", Json::from(turns)),
         ];
-        let fact = Event {
-            name: "review-finished".into(),
-            actor: Actor::Reviewer,
-            session: None,
-            params: params(members.map(|(name, value)| (name.to_string(), value))),
-        };
+        let params = params(members.map(|(name, value)| (name.to_string(), value)));
+        let fact = Event { params, ..Event::new("review-finished", Actor::Reviewer) };
         self.spend(found, reviewed.micro_dollars)?;
         let document = errands.document.borrow().clone();
         let answered = self.act_bound(found, &fact, &document)?;
-        if let Answer::Deny { reason } = answered.answer {
+        if let Answer::Deny { reason, .. } = answered.answer {
             errands.unreviewed = Some(format!("its verdict was {verdict}, and {reason}"));
         } else {
             errands.reviewed = Some(review.reviewer.clone());
@@ -195,12 +191,8 @@ impl Gate<'_> {
             ("started", Json::from(worked.started.to_string())),
             ("log", Json::from(worked.log.as_str())),
         ];
-        let fact = Event {
-            name: WORK_FINISHED.into(),
-            actor: Actor::Engine,
-            session: None,
-            params: params(members.map(|(name, value)| (name.to_string(), value))),
-        };
+        let params = params(members.map(|(name, value)| (name.to_string(), value)));
+        let fact = Event { params, ..Event::new(WORK_FINISHED, Actor::Engine) };
         let document = errands.document.borrow().clone();
         self.act_bound(found, &fact, &document)
     }
@@ -298,7 +290,7 @@ impl Gate<'_> {
             let alone = process::alone(&self.project.root, WORK, &open.found.id);
             let alone = alone.map_err(|error| GateError::Other(error.to_string()))?;
             if alone.is_none() {
-                step.undo(Answer::Deny { reason: at_work(open.found) });
+                step.undo(Answer::deny_as("busy", at_work(open.found)));
                 return Ok(());
             }
             *errands.working.borrow_mut() = alone;
@@ -377,7 +369,10 @@ impl Gate<'_> {
         if self.store.version(&key)? != open.read.version {
             return Err(StoreError::Conflict(open.found.place.clone()).into());
         }
-        if let Err(GateError::Other(reason)) = self.carry_out(&step.effects) {
+        let carried = self.carry_out(&step.effects).and_then(|_| {
+            self.enlist(&open.found.id, event.actor, &mut open.ledger, &step.effects)
+        });
+        if let Err(GateError::Other(reason)) = carried {
             step.undo(refusal(event, reason));
             return Ok(None);
         }
@@ -385,8 +380,8 @@ impl Gate<'_> {
         open.ledger.checking =
             Some(Intent { what: what.to_string(), name: name.to_string(), since: now });
         let params = params([(what.to_string(), Json::from(name))]);
-        let (session, actor) = (event.session.clone(), Actor::Engine);
-        let begun = Event { name: what.into(), actor, session, params };
+        let session = event.session.clone();
+        let begun = Event { session, params, ..Event::new(what, Actor::Engine) };
         let new = written(open, step);
         let after = new.as_ref().map_or_else(|| open.before.clone(), |bytes| digest(bytes));
         let mut line = Line { event: begun, notes: open.notes.clone(), ..blank_line(now) };
@@ -407,6 +402,7 @@ impl Gate<'_> {
         // What was noticed now is not noticed again when the event is put again.
         ledger.untold.extend(open.notes.drain(..).chain(said));
         self.put_ledger(&open.found.id, open.ledger_version.as_ref(), &ledger)?;
+        self.dismiss(&ledger, &step.effects);
         Ok(Some(after))
     }
 
@@ -438,5 +434,5 @@ fn at_work(found: &Found) -> String {
 
 /// The answer where nothing could be decided: a stop waits, an action is refused.
 fn without(event: &Event, until: Until, why: String) -> Answer {
-    if event.is_question() { Answer::waiting(until, why) } else { Answer::Deny { reason: why } }
+    if event.is_question() { Answer::waiting(until, why) } else { Answer::deny(why) }
 }

@@ -154,6 +154,11 @@ impl Gate<'_> {
             let (presumed, unheard) = (false, false);
             found.push(Found { id: id.clone(), place, ledger, version, presumed, unheard });
         }
+        for run in &mut found {
+            if let Err(error) = self.settle(run) {
+                faults.push(format!("run {}: {error}", run.id));
+            }
+        }
         let started = |run: &Found| (run.ledger.started_at.is_none(), run.ledger.started_at);
         found.sort_by(|a, b| started(a).cmp(&started(b)).then_with(|| a.id.cmp(&b.id)));
         (found, faults)
@@ -178,7 +183,7 @@ impl Gate<'_> {
     }
 
     /// The ledger as it is, without a lock; for one that is lost, what the journal knows.
-    fn peek(&self, id: &RunId) -> (Rc<Ledger>, Option<Version>) {
+    pub(super) fn peek(&self, id: &RunId) -> (Rc<Ledger>, Option<Version>) {
         let stored = self.store.get(&Key::Ledger(id.clone())).ok().flatten();
         let read = stored.and_then(|stored| {
             Some((serde_json::from_slice(&stored.bytes).ok()?, Some(stored.version)))

@@ -73,7 +73,12 @@ impl Gate<'_> {
                 guessed.extend(run.presumed.then_some(&run.id));
             }
             let answer = |errands: &Errands| self.answer_stop(run, stop, ours, errands);
-            match self.with_checks(run, MOST_TIME, answer) {
+            let answered = self.with_checks(run, MOST_TIME, answer);
+            let has_agents = matches!(&answered, Ok(Some(answered)) if answered.agents);
+            if has_agents && let Err(error) = self.settle_now(run) {
+                verdict.faults.push(format!("run {}: {error}", run.id));
+            }
+            match answered {
                 Ok(answered) => verdict.answers.extend(answered),
                 Err(GateError::Over) => {}
                 Err(GateError::Gone(..)) if run.ledger.seq == 0 => {}
@@ -264,7 +269,9 @@ impl Gate<'_> {
         self.put_ledger(&open.found.id, open.ledger_version.as_ref(), &open.ledger)?;
         let (run, document) = (open.found.id.clone(), open.document);
         let (block_exit, over, notes) = (0, false, open.notes);
-        Ok(Answered { run, answer, document, block_exit, notes, over })
+        let agents = !open.ledger.agents.is_empty();
+        let started = Vec::new();
+        Ok(Answered { run, answer, document, block_exit, notes, over, agents, started })
     }
 
     /// Lets a stop go where insisting would only repeat itself, or where background work goes on.

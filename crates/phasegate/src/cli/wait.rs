@@ -1,0 +1,71 @@
+//! `phasegate wait`: until something happens in a run.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use phasegate_runtime::agents::Record;
+use phasegate_runtime::gate::Gate;
+use phasegate_runtime::project::Project;
+use serde_json::json;
+
+use super::{Outcome, chosen_run, event};
+use crate::print;
+
+/// How often the run is looked at.
+const GLANCE: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The run; by default the only one
+    run: Option<String>,
+    /// How long to wait at most
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    seconds: u64,
+    /// Wait until this is where the run stands, as APPROVED
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Wait until no agent of the run is alive any more
+    #[arg(long, conflicts_with_all = ["status", "since"])]
+    settled: bool,
+    /// The revision that an earlier answer told; by default now
+    #[arg(long, value_name = "N")]
+    since: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Waits. Exit code 1 tells that nothing has happened.
+pub fn run(project: &Project, options: &Options) -> Outcome {
+    let name = chosen_run(&Gate::new(project), options.run.as_deref())?.id.to_string();
+    let deadline = Instant::now() + Duration::from_secs(options.seconds);
+    let mut since = options.since;
+    loop {
+        // A gate keeps what it has read; each look is a new one.
+        let gate = Gate::new(project);
+        let found = gate.run(&name)?;
+        let now = found.ledger.seq;
+        let headline = gate.headline(&found, &event("wait"));
+        let status = headline.as_ref().map(|(status, _)| status.clone());
+        let status = status.unwrap_or_else(|| gate.report(&found).phase);
+        let changed = match &options.status {
+            Some(wanted) => status == *wanted,
+            None if options.settled => found.ledger.agents.values().all(Record::is_over),
+            None => *since.get_or_insert(now) != now,
+        };
+        if changed || Instant::now() >= deadline {
+            if options.json {
+                let (changed, status) = (changed, &status);
+                print::json(&json!({
+                    "run": name, "changed": changed, "revision": now, "status": status,
+                }));
+            } else {
+                let action = headline.map(|(_, action)| format!(": {action}")).unwrap_or_default();
+                print::line(&format!("{name}: {status}{action}"));
+            }
+            return Ok(if changed { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        std::thread::sleep(GLANCE);
+    }
+}

@@ -1,0 +1,92 @@
+//! The MCP server: the actions of a workflow as tools, over stdio or HTTP. It keeps nothing: every
+//! call opens the project anew, so that a server that is killed has lost nothing.
+
+mod tools;
+mod transport;
+mod web;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use phasegate_runtime::agents;
+use phasegate_runtime::caller;
+use phasegate_runtime::project::Project;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{Failed, Outcome};
+use crate::print;
+use tools::{Tools, Who};
+use transport::Server;
+
+/// How many calls work at the same time; a wait does not work.
+const MOST_THREADS: usize = 8;
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The workflow whose actions are the tools
+    #[arg(long, value_name = "NAME", default_value = "phases")]
+    workflow: String,
+    /// Serve streamable HTTP at this loopback address instead of stdio; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Option<SocketAddr>,
+}
+
+/// Serves until the client has gone, or until a signal.
+pub fn run(project: &Project, options: &Options) -> Outcome {
+    if project.workflow(&options.workflow).is_none() {
+        return Err(Failed(format!("there is no workflow {:?}", options.workflow)));
+    }
+    let tools = Tools { root: project.root.clone(), workflow: options.workflow.clone() };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        // One thread is held by stdin, one by stdout.
+        .max_blocking_threads(MOST_THREADS)
+        .thread_keep_alive(Duration::from_secs(5))
+        .build()?;
+    let served = runtime.block_on(serve(tools, options.http));
+    // A read of stdin that never returns must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    served.map_err(Failed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(tools: Tools, address: Option<SocketAddr>) -> Result<(), String> {
+    let stopping = CancellationToken::new();
+    match address {
+        None => {
+            let server = Server::new(tools, Some(own()), stopping.clone());
+            transport::stdio(server, stopping).await
+        }
+        Some(address) => {
+            let server = Arc::new(Server::new(tools, None, stopping.clone()));
+            let token = match std::env::var("PHASEGATE_HTTP_TOKEN") {
+                Ok(token) if !token.trim().is_empty() => token.trim().to_string(),
+                _ => {
+                    let token = agents::secret().map_err(|error| error.to_string())?;
+                    print::note(&format!("token: {token}"));
+                    token
+                }
+            };
+            web::serve(address, server, token, stopping).await
+        }
+    }
+}
+
+/// Who holds the other end of stdio: the agent whose secret we were given, or whoever has others
+/// work. A person never speaks through a client.
+fn own() -> Who {
+    match std::env::var(agents::TOKEN) {
+        Ok(token) => Who::Agent(token),
+        Err(_) if caller::is_supervised() => Who::Stranger,
+        Err(_) => Who::Orchestrator,
+    }
+}
+
+/// Where the project is, for each call anew.
+fn open(root: &Path) -> Result<Project, String> {
+    Project::open(root).map_err(|error| error.to_string())
+}

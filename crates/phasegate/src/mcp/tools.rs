@@ -1,0 +1,386 @@
+//! What the tools do: each call is an action of the workflow, by somebody, about a run.
+
+use std::path::PathBuf;
+
+use phasegate_engine::answer::Answer;
+use phasegate_engine::decide::params;
+use phasegate_engine::definition::ParamType;
+use phasegate_engine::draw::{Format, draw};
+use phasegate_engine::json::Json;
+use phasegate_engine::schema;
+use phasegate_engine::step::{Actor, Event};
+use phasegate_engine::workflow::{Action, Does, TextId, Workflow};
+use phasegate_runtime::caller::Caller;
+use phasegate_runtime::gate::{Found, Gate, GateError};
+use serde_json::{Map, Value, json};
+
+use super::open;
+use crate::{cli, request};
+
+/// The tool that waits, which is nobody's action.
+pub const WAIT: &str = "wait_for_change";
+
+/// How much of a message is passed on.
+const MOST_TEXT: usize = 600;
+
+/// Who is at the other end.
+#[derive(Clone, Debug)]
+pub enum Who {
+    /// Whoever has others work.
+    Orchestrator,
+    /// An agent, by its token.
+    Agent(String),
+    /// Somebody below an agent who does not show who he is: he may look.
+    Stranger,
+}
+
+/// A tool, for the list.
+#[derive(Clone, Debug)]
+pub struct Tool {
+    pub name: String,
+    pub about: String,
+    pub input: Map<String, Value>,
+    pub looks: bool,
+}
+
+/// A call that was refused.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    pub code: String,
+    pub message: String,
+    /// What else is told, as the guidance.
+    pub more: Map<String, Value>,
+}
+
+impl Refusal {
+    pub fn new(code: &str, message: impl Into<String>) -> Refusal {
+        Refusal { code: code.into(), message: message.into(), more: Map::new() }
+    }
+
+    /// The same, with what else is told.
+    fn with(self, more: Map<String, Value>) -> Refusal {
+        Refusal { more, ..self }
+    }
+
+    /// The whole answer.
+    pub fn into_value(self) -> Value {
+        let mut answer = self.more;
+        answer.insert("success".into(), false.into());
+        answer.insert("code".into(), self.code.into());
+        answer.insert("error".into(), shorten(&self.message).into());
+        Value::Object(answer)
+    }
+}
+
+impl From<GateError> for Refusal {
+    fn from(error: GateError) -> Refusal {
+        let code = match &error {
+            GateError::Store(_) => "store",
+            GateError::Workflow(..) => "workflow",
+            GateError::Gone(..) => "gone",
+            GateError::Over => "over",
+            GateError::Exists(..) => "exists",
+            _ => "failed",
+        };
+        Refusal::new(code, error.to_string())
+    }
+}
+
+/// The tools of a workflow in a project.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    pub root: PathBuf,
+    pub workflow: String,
+}
+
+impl Tools {
+    /// The tools that somebody may use.
+    pub fn list(&self, who: &Who) -> Result<Vec<Tool>, String> {
+        let project = open(&self.root)?;
+        let gate = Gate::new(&project);
+        let workflow = gate.workflow(&self.workflow).map_err(|error| error.to_string())?;
+        // A token that is no longer anybody's still sees what there is to look at.
+        let actor = caller(&gate, &workflow, who).map_or(Actor::Worker, |caller| caller.actor);
+        let is_stranger = matches!(who, Who::Stranger);
+        let usable = |action: &&Action| {
+            let looks = matches!(action.does, Does::Show { .. });
+            action.is_for(actor) && !action.people_only() && (looks || !is_stranger)
+        };
+        let mut tools: Vec<Tool> =
+            workflow.actions.iter().filter(usable).map(|action| tool(&workflow, action)).collect();
+        tools.push(waiting());
+        Ok(tools)
+    }
+
+    /// Calls a tool.
+    pub fn call(
+        &self,
+        who: &Who,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, Refusal> {
+        let project = open(&self.root).map_err(|why| Refusal::new("project", why))?;
+        let gate = Gate::new(&project);
+        let workflow = gate.workflow(&self.workflow)?;
+        let caller = caller(&gate, &workflow, who)
+            .map_err(|error| Refusal::new("unknown_agent", error.to_string()))?;
+        let action = workflow.actions.iter().find(|action| tool_name(action) == name);
+        let action = action.ok_or_else(|| Refusal::new("unknown_tool", name))?;
+        let event = request::event(&action.name, &caller, cli::session(), Json::object());
+        if let Does::Create { name, document, .. } = &action.does {
+            let (_, given) = given(&workflow, action, arguments)?;
+            let event = Event { params: given, ..event };
+            return create(&gate, &workflow, (*name, *document), &event);
+        }
+        if let Does::Show { text, alone: true, .. } = &action.does {
+            let (_, given) = given(&workflow, action, arguments)?;
+            let event = Event { params: given, ..event };
+            let text = gate.show_alone(&workflow, *text, &event)?;
+            return Ok(success(one("text", text)));
+        }
+        let looks = matches!(action.does, Does::Show { .. });
+        let wanted = arguments.get("run").and_then(Value::as_str);
+        let found = request::run(&gate, &self.workflow, &caller, wanted, looks);
+        let found = found.map_err(|error| Refusal::new("unknown_run", error.to_string()))?;
+        let run = found.id.to_string();
+        let (_, given) = given(&workflow, action, arguments)
+            .map_err(|refusal| refusal.with(told(&gate, &found, &event)))?;
+        let event = Event { params: given, ..event };
+        if let Does::Show { text, json, .. } = &action.does {
+            let own = gate.workflow_of(&found)?;
+            let _ = gate.claim(&found, &event)?;
+            let mut answer = told(&gate, &found, &event);
+            let shown = gate.show(&own, &found, json.unwrap_or(*text), &event);
+            let shown = shown.map_err(|error| {
+                Refusal::new("invalid_params", error.to_string()).with(answer.clone())
+            })?;
+            match serde_json::from_str(&shown) {
+                Ok(Value::Object(members)) if json.is_some() => answer.extend(members),
+                _ => drop(answer.insert("text".into(), shown.into())),
+            }
+            answer.insert("run".into(), run.into());
+            return Ok(success(answer));
+        }
+        let answered = gate.act(&found, &event)?;
+        let mut answer = told(&gate, &gate.run(&run)?, &event);
+        answer.insert("run".into(), run.into());
+        if !answered.notes.is_empty() {
+            let notes: Vec<String> = answered.notes.iter().map(|note| shorten(note)).collect();
+            answer.insert("notes".into(), notes.into());
+        }
+        if let Answer::Deny { reason, code } = answered.answer {
+            let code = code.unwrap_or_else(|| "refused".into());
+            return Err(Refusal::new(&code, reason).with(answer));
+        }
+        if let Some(text) = answered.answer.text() {
+            answer.insert("message".into(), shorten(text).into());
+        }
+        if !answered.started.is_empty() {
+            answer.insert("agents".into(), answered.started.into());
+        }
+        Ok(success(answer))
+    }
+
+    /// How far a run has come: a number that grows with everything that happens in it.
+    pub fn revision(&self, who: &Who, run: Option<&str>) -> Result<(String, u64), Refusal> {
+        let project = open(&self.root).map_err(|why| Refusal::new("project", why))?;
+        let gate = Gate::new(&project);
+        let (_, found) = self.found(&gate, who, run)?;
+        Ok((found.id.to_string(), found.ledger.seq))
+    }
+
+    /// What is told of a run when a wait is over.
+    pub fn changed(&self, who: &Who, run: &str, changed: bool) -> Result<Value, Refusal> {
+        let project = open(&self.root).map_err(|why| Refusal::new("project", why))?;
+        let gate = Gate::new(&project);
+        let (caller, found) = self.found(&gate, who, Some(run))?;
+        let event = request::event(WAIT, &caller, cli::session(), Json::object());
+        let mut answer = told(&gate, &found, &event);
+        answer.insert("run".into(), run.into());
+        answer.insert("changed".into(), changed.into());
+        answer.insert("revision".into(), found.ledger.seq.into());
+        Ok(success(answer))
+    }
+
+    fn found(&self, gate: &Gate, who: &Who, run: Option<&str>) -> Result<(Caller, Found), Refusal> {
+        let workflow = gate.workflow(&self.workflow)?;
+        let caller = caller(gate, &workflow, who)
+            .map_err(|error| Refusal::new("unknown_agent", error.to_string()))?;
+        let found = request::run(gate, &self.workflow, &caller, run, true);
+        let found = found.map_err(|error| Refusal::new("unknown_run", error.to_string()))?;
+        Ok((caller, found))
+    }
+
+    /// The runs of the workflow, as JSON.
+    pub fn status(&self) -> Result<String, String> {
+        let project = open(&self.root)?;
+        let gate = Gate::new(&project);
+        let (runs, problems) = gate.runs();
+        let own = runs.iter().filter(|run| run.id.workflow == self.workflow);
+        let runs = own.map(|run| {
+            let report = gate.report(run);
+            let event = Event::new("status", Actor::Orchestrator);
+            let mut row = told(&gate, run, &event);
+            row.insert("run".into(), run.id.to_string().into());
+            row.insert("phase".into(), report.phase.into());
+            row.insert("condition".into(), report.condition.into());
+            row
+        });
+        let runs: Vec<Map<String, Value>> = runs.collect();
+        Ok(json!({ "workflow": self.workflow, "runs": runs, "problems": problems }).to_string())
+    }
+
+    /// The workflow as a diagram.
+    pub fn diagram(&self) -> Result<String, String> {
+        let project = open(&self.root)?;
+        let gate = Gate::new(&project);
+        let workflow = gate.workflow(&self.workflow).map_err(|error| error.to_string())?;
+        Ok(draw(&workflow, Format::Mermaid, None))
+    }
+}
+
+fn caller(gate: &Gate, workflow: &Workflow, who: &Who) -> Result<Caller, GateError> {
+    match who {
+        Who::Agent(token) => Caller::of_token(gate, token),
+        // A workflow without agents has only whoever works.
+        Who::Orchestrator if !workflow.has_agents() => {
+            Ok(Caller { actor: Actor::Worker, agent: None })
+        }
+        Who::Orchestrator => Ok(Caller { actor: Actor::Orchestrator, agent: None }),
+        Who::Stranger => Ok(Caller { actor: Actor::Worker, agent: None }),
+    }
+}
+
+fn tool_name(action: &Action) -> String {
+    action.name.replace(' ', "_")
+}
+
+fn tool(workflow: &Workflow, action: &Action) -> Tool {
+    let looks = matches!(action.does, Does::Show { .. });
+    let mut input = match schema::of_params(workflow, action) {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    };
+    let about_a_run = !matches!(action.does, Does::Create { .. } | Does::Show { alone: true, .. });
+    if about_a_run && let Some(Value::Object(properties)) = input.get_mut("properties") {
+        properties.insert("run".into(), run_schema());
+    }
+    Tool { name: tool_name(action), about: action.about.clone(), input, looks }
+}
+
+fn run_schema() -> Value {
+    json!({ "type": "string", "description": "The run; by default the only one" })
+}
+
+fn waiting() -> Tool {
+    let input = json!({
+        "type": "object",
+        "properties": {
+            "run": run_schema(),
+            "since": {
+                "type": "integer",
+                "description": "The revision that an earlier answer told; by default now"
+            },
+            "seconds": {
+                "type": "integer", "minimum": 0, "maximum": 50, "default": 20,
+                "description": "How long to wait at most"
+            },
+        },
+        "additionalProperties": false,
+    });
+    let input = match input {
+        Value::Object(input) => input,
+        _ => Map::new(),
+    };
+    let about = "Wait until something happens in the run: an agent starts or ends, a verdict comes \
+                 in. Returns at once when it does.";
+    Tool { name: WAIT.into(), about: about.into(), input, looks: true }
+}
+
+/// The run that is named, and the parameters, each checked.
+fn given(
+    workflow: &Workflow,
+    action: &Action,
+    mut arguments: Map<String, Value>,
+) -> Result<(Option<String>, Json), Refusal> {
+    let invalid = |message: String| Refusal::new("invalid_params", message);
+    let run = match arguments.remove("run") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(run)) => Some(run),
+        Some(_) => return Err(invalid("run is not a string".into())),
+    };
+    let mut members = Vec::new();
+    for param in &action.params {
+        let value = arguments.remove(&param.name).unwrap_or(Value::Null);
+        let value = Json::parse(value.to_string().as_bytes());
+        let value = value.map_err(|error| invalid(format!("{}: {error}", param.name)))?;
+        let is_missing = value == Json::Null && param.default.is_none() && !param.optional;
+        if is_missing && param.ty != ParamType::Boolean {
+            return Err(invalid(format!("`{}` is missing: {}", param.name, param.about)));
+        }
+        let value = match (param.ty, request::fitting(workflow, param, value).map_err(invalid)?) {
+            (ParamType::Boolean, Json::Null) => Json::from(false),
+            // As the command line gives it: where it came from, and what it says.
+            (ParamType::JsonFile, value) if value != Json::Null => {
+                Json::from([("path", Json::Null), ("value", value)])
+            }
+            (_, value) => value,
+        };
+        members.push((param.name.clone(), value));
+    }
+    if let Some(unknown) = arguments.keys().next() {
+        return Err(invalid(format!("there is no parameter `{unknown}`")));
+    }
+    Ok((run, params(members)))
+}
+
+/// Makes a run.
+fn create(
+    gate: &Gate,
+    workflow: &Workflow,
+    texts: (Option<TextId>, TextId),
+    event: &Event,
+) -> Result<Value, Refusal> {
+    let action = workflow.action(&event.name);
+    if action.is_some_and(|action| !action.is_for(event.actor)) {
+        let message = format!("`{}` is not for {}", event.name, event.actor);
+        return Err(Refusal::new("not_permitted", message));
+    }
+    let (run, answered) = gate.start(workflow, texts, event)?;
+    if let Some(Answer::Deny { reason, code }) = answered.map(|answered| answered.answer) {
+        return Err(Refusal::new(code.as_deref().unwrap_or("refused"), reason));
+    }
+    let found = gate.run(&run.to_string())?;
+    let mut answer = told(gate, &found, &Event { params: Json::object(), ..event.clone() });
+    answer.insert("run".into(), run.to_string().into());
+    answer.insert("document".into(), workflow.document_of(&run.name).into());
+    Ok(success(answer))
+}
+
+/// The guidance of a run, and how far it has come.
+fn told(gate: &Gate, found: &Found, event: &Event) -> Map<String, Value> {
+    let guidance = gate.guidance(found, event).map(|guidance| guidance.to_text(None));
+    let guidance = guidance.map_err(|error| error.to_string());
+    let parsed = guidance.and_then(|text| {
+        serde_json::from_str::<Map<String, Value>>(&text).map_err(|error| error.to_string())
+    });
+    let mut told = parsed.unwrap_or_else(|why| one("guidance_problem", shorten(&why)));
+    told.insert("revision".into(), found.ledger.seq.into());
+    told
+}
+
+fn success(mut answer: Map<String, Value>) -> Value {
+    answer.insert("success".into(), true.into());
+    Value::Object(answer)
+}
+
+fn one(name: &str, text: String) -> Map<String, Value> {
+    Map::from_iter([(name.to_string(), Value::String(text))])
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(MOST_TEXT) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.trim_end().to_string(),
+    }
+}

@@ -1,0 +1,99 @@
+//! What every door asks of a workflow: an action, by somebody, about a run.
+
+use phasegate_engine::json::Json;
+use phasegate_engine::step::Event;
+use phasegate_engine::workflow::{Param, Workflow};
+use phasegate_runtime::caller::Caller;
+use phasegate_runtime::gate::{Found, Gate, GateError};
+
+/// The event that an action is.
+pub fn event(action: &str, caller: &Caller, session: Option<String>, params: Json) -> Event {
+    let agent = caller.agent.as_ref().map(|(_, id)| id.clone());
+    Event { session, agent, params, ..Event::new(action, caller.actor) }
+}
+
+/// A parameter, if it fits; null where it was not given.
+pub fn fitting(workflow: &Workflow, param: &Param, value: Json) -> Result<Json, String> {
+    let mut value = match value {
+        Json::Null => param.default.clone().unwrap_or(Json::Null),
+        given => given,
+    };
+    if value == Json::Null {
+        return Ok(value);
+    }
+    let fits = workflow.records.declare(&param.value, &mut value, &param.name);
+    fits.map_err(|found| {
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        found.join("; ")
+    })?;
+    Ok(value)
+}
+
+/// The run of a workflow that somebody means. An agent has one, and no other.
+pub fn run(
+    gate: &Gate,
+    workflow: &str,
+    caller: &Caller,
+    name: Option<&str>,
+    looks: bool,
+) -> Result<Found, GateError> {
+    let full = |name: &str| {
+        if name.contains('/') { name.to_string() } else { format!("{workflow}/{name}") }
+    };
+    let wanted = name.map(full);
+    if let Some((own, id)) = &caller.agent {
+        let own = own.to_string();
+        if wanted.is_some_and(|wanted| wanted != own) {
+            return Err(GateError::Other(format!("you are agent {id} of run {own}, and no other")));
+        }
+        return gate.run(&own);
+    }
+    let is_own = |run: &Found| run.id.workflow == workflow;
+    if wanted.is_none() && !gate.runs().0.iter().any(is_own) {
+        let help = format!("`phasegate {workflow} --help` says how one begins");
+        let message = format!("there is no run of workflow {workflow} in this project; {help}");
+        return Err(GateError::Other(message));
+    }
+    let session = crate::cli::session();
+    let run = chosen_among(gate, wanted.as_deref(), session.as_deref(), is_own, looks)?;
+    if run.id.workflow != workflow {
+        return Err(GateError::Other(format!("run {} is not one of {workflow}", run.id)));
+    }
+    Ok(run)
+}
+
+/// The run that is meant: the named one; else the only one that is open, or the only one; of
+/// several that have all ended, the one that was active last.
+pub fn chosen_among(
+    gate: &Gate,
+    name: Option<&str>,
+    session: Option<&str>,
+    fits: impl Fn(&Found) -> bool,
+    guess: bool,
+) -> Result<Found, GateError> {
+    if let Some(name) = name {
+        return gate.run(name);
+    }
+    let (mut runs, _) = gate.runs();
+    runs.retain(fits);
+    let mut open: Vec<Found> = runs.iter().filter(|run| gate.is_working(run)).cloned().collect();
+    // Of several, the session's own is meant. To look at, one may be guessed: one in which something
+    // has happened, or the one whose folder was changed last.
+    let is_own = |run: &Found| {
+        let owner = run.ledger.owner.as_ref().map(|it| it.session.as_str());
+        session.is_some() && owner == session
+    };
+    if open.len() > 1 && open.iter().filter(|run| is_own(run)).count() == 1 {
+        open.retain(is_own);
+    } else if open.len() > 1 && guess {
+        open = gate.likely(open);
+    }
+    if open.len() > 1 {
+        let names: Vec<String> = open.iter().map(|run| run.id.to_string()).collect();
+        return Err(GateError::Other(format!("which run? There are: {}", names.join(", "))));
+    }
+    let last = |run: &Found| run.ledger.last.as_ref().map(|last| last.at);
+    let ended = runs.into_iter().max_by_key(last);
+    let chosen = open.into_iter().next().or(ended);
+    chosen.ok_or_else(|| GateError::Other("there is no run in this project".into()))
+}

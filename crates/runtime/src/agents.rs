@@ -1,0 +1,476 @@
+//! Agents that outlive whoever asked for them. The ledger of a run lists them; each has a folder with
+//! its prompt, its log, and what its supervisor has written down.
+//!
+//! The supervisor is this program, started again as `phasegate agent run`. It is given the lock of
+//! the folder by whoever starts it, and holds it while it lives: whether an agent is alive is asked of
+//! the kernel, never guessed from a process number or the age of a log.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use phasegate_engine::digest::digest;
+use phasegate_engine::functions::{filename, object};
+use phasegate_engine::json::Json;
+use phasegate_engine::step::{Actor, Agent};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::file_store::ignored_by_git;
+use crate::headless;
+use crate::process::{self, End};
+use crate::run::RunId;
+use crate::topics;
+use crate::world;
+
+/// Where agents have their folders.
+pub const FOLDER: &str = ".phasegate/agents";
+
+/// The variable that has an agent's secret.
+pub const TOKEN: &str = "PHASEGATE_TOKEN";
+
+/// The words of the command that supervises.
+pub const RUN: [&str; 2] = ["agent", "run"];
+
+/// How often an agent is tried to be started.
+const MOST_STARTS: u32 = 3;
+
+/// How long whoever starts an agent waits to see it start.
+const MOST_START: Duration = Duration::from_secs(5);
+
+/// And whoever ends one, to see it end: longer than the supervisor gives it.
+const MOST_END: Duration = Duration::from_secs(4);
+
+/// How often is looked.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// An agent, as the ledger of its run knows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    pub kind: String,
+    pub role: Actor,
+    pub facts: Json,
+    /// Its folder below [`FOLDER`]; no two agents ever share one.
+    pub folder: String,
+    pub run: Vec<String>,
+    pub timeout: Duration,
+    pub recorded: Timestamp,
+    /// The digest of its secret, once it was started.
+    #[serde(default)]
+    pub secret: String,
+    #[serde(default)]
+    pub starts: u32,
+    /// What was put to the rules about it.
+    #[serde(default)]
+    pub started: Option<Timestamp>,
+    #[serde(default)]
+    pub ended: Option<Ended>,
+    /// Who wanted it to end, where somebody did.
+    #[serde(default)]
+    pub ended_by: Option<Actor>,
+}
+
+/// How an agent ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    pub at: Timestamp,
+    /// `exited`, `failed`, `killed`, `timed out` or `crashed`.
+    pub status: String,
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+    /// That, in words.
+    pub words: String,
+    pub seconds: u64,
+    #[serde(default)]
+    pub micro_dollars: u64,
+    #[serde(default)]
+    pub turns: u64,
+}
+
+/// What a supervisor writes when its agent has started.
+#[derive(Debug, Serialize, Deserialize)]
+struct Started {
+    at: Timestamp,
+    /// The agent's process, which leads its group, and since when it runs, as the kernel counts.
+    pid: u32,
+    birth: Option<String>,
+}
+
+/// How an agent stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen {
+    /// Nobody has started it yet.
+    Waiting,
+    /// A supervisor is about to start it.
+    Starting,
+    Working(Timestamp),
+    Ended(Option<Timestamp>, Ended),
+}
+
+impl Record {
+    /// What is kept of an agent that is to be started; its prompt is written.
+    ///
+    /// # Errors
+    /// Where its folder cannot be made.
+    pub fn new(root: &Path, run: &RunId, agent: &Agent) -> io::Result<Record> {
+        let name = format!("{}-{}", agent.id, topics::new_id()?);
+        let folder = format!("{}/{name}", filename(&run.to_string()));
+        let command = match agent.run.as_slice() {
+            [] => headless::agent(agent.role, agent.model.as_deref(), root)?,
+            given => given.to_vec(),
+        };
+        let full = place(root, &folder)?;
+        fs::create_dir_all(&full)?;
+        ignored_by_git(&root.join(FOLDER))?;
+        fs::write(full.join("prompt"), &agent.prompt)?;
+        Ok(Record {
+            kind: agent.kind.clone(),
+            role: agent.role,
+            facts: agent.facts.clone(),
+            folder,
+            run: command,
+            timeout: agent.timeout,
+            recorded: Timestamp::now(),
+            secret: String::new(),
+            starts: 0,
+            started: None,
+            ended: None,
+            ended_by: None,
+        })
+    }
+
+    /// Whether the rules have heard of its end.
+    pub fn is_over(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// How it stands, in a word.
+    pub fn status(&self) -> &str {
+        match (&self.ended, self.started) {
+            (Some(ended), _) => &ended.status,
+            (None, Some(_)) => "working",
+            (None, None) => "starting",
+        }
+    }
+
+    /// The agent as expressions see it.
+    pub fn row(&self, id: &str) -> Json {
+        let number = |number: u64| Json::from(i64::try_from(number).unwrap_or(i64::MAX));
+        let time =
+            |time: Option<Timestamp>| time.map_or(Json::Null, |it| Json::from(it.to_string()));
+        let ended = self.ended.as_ref();
+        let code = ended.and_then(|ended| ended.exit_code);
+        let own = [
+            ("id", Json::from(id)),
+            ("kind", Json::from(self.kind.as_str())),
+            ("role", Json::from(self.role.to_string())),
+            ("status", Json::from(self.status())),
+            ("ended", Json::from(ended.is_some())),
+            ("ok", Json::from(code == Some(0))),
+            ("started", time(self.started)),
+            ("ended_at", time(ended.map(|ended| ended.at))),
+            ("exit_code", code.map_or(Json::Null, |code| Json::from(i64::from(code)))),
+            ("end", ended.map_or(Json::Null, |ended| Json::from(ended.words.as_str()))),
+            ("seconds", ended.map_or(Json::Null, |ended| number(ended.seconds))),
+            ("micro_dollars", ended.map_or(Json::Null, |ended| number(ended.micro_dollars))),
+            ("log", Json::from(format!("{FOLDER}/{}/log", self.folder))),
+        ];
+        let own = own.map(|(name, value)| (name.to_string(), value));
+        let facts = match &self.facts {
+            Json::Object(facts) => {
+                facts.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
+            }
+            _ => Vec::new(),
+        };
+        object(own.into_iter().chain(facts))
+    }
+
+    /// How it stands in the world, and the lock of its folder where nobody has it.
+    ///
+    /// # Errors
+    /// Where its folder cannot be looked at.
+    pub fn look(&self, root: &Path) -> io::Result<(Seen, Option<File>)> {
+        let folder = place(root, &self.folder)?;
+        if !folder.is_dir() {
+            return Ok((Seen::Ended(None, self.crash("its folder is gone")), None));
+        }
+        let lock = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
+        let is_free = match lock.try_lock() {
+            Ok(()) => true,
+            Err(TryLockError::WouldBlock) => false,
+            Err(TryLockError::Error(error)) => return Err(error),
+        };
+        // Looked at after the lock: a supervisor writes before it lets go.
+        let started: Option<Started> = read(&folder.join("started.json"));
+        let ended: Option<Ended> = read(&folder.join("end.json"));
+        let since = started.as_ref().map(|started| started.at);
+        Ok(match (is_free, started, ended) {
+            (_, _, Some(ended)) => (Seen::Ended(since, ended), None),
+            (false, Some(started), None) => (Seen::Working(started.at), None),
+            (false, None, None) => (Seen::Starting, None),
+            (true, Some(started), None) => {
+                started.end_group();
+                (Seen::Ended(since, self.crash("its supervisor was killed")), None)
+            }
+            (true, None, None) if self.starts >= MOST_STARTS => {
+                let why = format!("it could not be started, {MOST_STARTS} times");
+                (Seen::Ended(None, self.crash(&why)), None)
+            }
+            (true, None, None) => (Seen::Waiting, Some(lock)),
+        })
+    }
+
+    fn crash(&self, why: &str) -> Ended {
+        let now = Timestamp::now();
+        let since = self.started.unwrap_or(now);
+        Ended {
+            at: now,
+            status: "crashed".into(),
+            exit_code: None,
+            words: format!("crashed: {why}"),
+            seconds: u64::try_from(now.as_second() - since.as_second()).unwrap_or(0),
+            micro_dollars: 0,
+            turns: 0,
+        }
+    }
+
+    /// Starts the supervisor, which is given the lock.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn start(
+        &self,
+        root: &Path,
+        run: &RunId,
+        id: &str,
+        secret: &str,
+        lock: File,
+    ) -> io::Result<()> {
+        let program = std::env::current_exe()?;
+        let mut supervisor = Command::new(&program)
+            .arg("-C")
+            .arg(root)
+            .args(RUN)
+            .arg(run.to_string())
+            .arg(id)
+            .env(TOKEN, token(run, id, secret))
+            .env("PHASEGATE", &program)
+            .env("PHASEGATE_RUN", run.to_string())
+            .env("PHASEGATE_AGENT", id)
+            .stdin(lock)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // What ends us does not reach it.
+            .process_group(0)
+            .spawn()?;
+        // Where we live on, nothing is left of it when it ends.
+        let reaper = std::thread::Builder::new().stack_size(64 << 10);
+        let _ = reaper.spawn(move || supervisor.wait());
+        Ok(())
+    }
+
+    /// Waits until a supervisor has told that its agent has started or ended.
+    pub fn await_start(&self, root: &Path) {
+        wait(MOST_START, || !matches!(self.look(root), Ok((Seen::Starting, _))));
+    }
+
+    /// Asks the supervisor to end the agent.
+    pub fn ask_to_end(&self, root: &Path) {
+        if let Ok(folder) = place(root, &self.folder) {
+            let _ = File::create(folder.join("end-asked"));
+        }
+    }
+
+    /// Waits until the agent has ended.
+    pub fn await_end(&self, root: &Path) {
+        let alive = || matches!(self.look(root), Ok((Seen::Starting | Seen::Working(_), _)));
+        wait(MOST_END, || !alive());
+    }
+
+    /// A part of its log, and how long that is.
+    pub fn log(&self, root: &Path, from: u64, most: u64) -> io::Result<(Vec<u8>, u64)> {
+        let mut log = match File::open(self.log_file(root)?) {
+            Ok(log) => log,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+            Err(error) => return Err(error),
+        };
+        let size = log.metadata()?.len();
+        log.seek(SeekFrom::Start(from.min(size)))?;
+        let mut bytes = Vec::new();
+        log.take(most).read_to_end(&mut bytes)?;
+        Ok((bytes, size))
+    }
+
+    /// Where its log is.
+    pub fn log_file(&self, root: &Path) -> io::Result<PathBuf> {
+        Ok(place(root, &self.folder)?.join("log"))
+    }
+
+    /// Whether a secret is the agent's.
+    pub fn knows(&self, secret: &str) -> bool {
+        !self.secret.is_empty() && self.secret == digest(secret.as_bytes())
+    }
+}
+
+impl Started {
+    /// Ends what a supervisor that was killed has left behind: the group, if it is still the same.
+    fn end_group(&self) {
+        let group = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        if let Some(group) = group
+            && self.birth.is_some()
+            && process::birth(self.pid) == self.birth
+        {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// The secret of an agent that is to be started.
+///
+/// # Errors
+/// Where there is no chance to be had.
+pub fn secret() -> io::Result<String> {
+    let mut chance = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut chance)?;
+    // The digest of chance is as good as chance, and has a text.
+    Ok(digest(&chance))
+}
+
+/// What an agent shows to prove who it is.
+fn token(run: &RunId, id: &str, secret: &str) -> String {
+    format!("{secret}~{run}~{id}")
+}
+
+/// The secret, the run and the agent that a token names.
+pub fn parts(token: &str) -> Option<(&str, &str, &str)> {
+    let (secret, rest) = token.split_once('~')?;
+    let (run, id) = rest.rsplit_once('~')?;
+    Some((secret, run, id))
+}
+
+/// The supervisor's own main. Its stdin is the lock.
+///
+/// # Errors
+/// Where the agent has run already, or its files cannot be made.
+pub fn supervise(root: &Path, record: &Record) -> io::Result<()> {
+    let folder = place(root, &record.folder)?;
+    let own = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
+    let given = io::stdin().metadata_of()?;
+    let meta = own.metadata()?;
+    if (meta.dev(), meta.ino()) != given && own.try_lock().is_err() {
+        return Err(io::Error::other("somebody else supervises it"));
+    }
+    if folder.join("started.json").exists() || folder.join("end.json").exists() {
+        return Err(io::Error::other("it has run already"));
+    }
+    process::adopt_orphans();
+    let told = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        let _ = signal_hook::flag::register(signal, told.clone());
+    }
+    let asked = folder.join("end-asked");
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join("log"))?;
+    let since = Instant::now();
+    let end = match start(root, record, &folder, &log) {
+        Err(why) => End::NotStarted(why),
+        Ok(child) => {
+            let started = Started {
+                at: Timestamp::now(),
+                pid: child.id(),
+                birth: process::birth(child.id()),
+            };
+            write(&folder.join("started.json"), &started)?;
+            let gone = || told.load(Ordering::Relaxed) || asked.exists();
+            let printed = || log.metadata().map_or(0, |meta| meta.len());
+            process::watch(child, record.timeout, &gone, &printed)
+        }
+    };
+    let cost = headless::cost(&folder.join("log"));
+    let (status, exit_code) = match &end {
+        End::Exited(0) => ("exited", Some(0)),
+        End::Exited(code) => ("failed", Some(*code)),
+        End::TimedOut => ("timed out", None),
+        End::GivenUp | End::Flooded => ("killed", None),
+        End::Killed(_) | End::NotStarted(_) => ("crashed", None),
+    };
+    let ended = Ended {
+        at: Timestamp::now(),
+        status: status.into(),
+        exit_code,
+        words: end.in_words(record.timeout),
+        seconds: since.elapsed().as_secs(),
+        micro_dollars: cost.micro_dollars,
+        turns: cost.turns,
+    };
+    write(&folder.join("end.json"), &ended)
+}
+
+fn start(
+    root: &Path,
+    record: &Record,
+    folder: &Path,
+    log: &File,
+) -> Result<std::process::Child, String> {
+    let Some((program, arguments)) = record.run.split_first() else {
+        return Err("nothing to run".into());
+    };
+    let streams = || -> io::Result<(File, File, File)> {
+        Ok((File::open(folder.join("prompt"))?, log.try_clone()?, log.try_clone()?))
+    };
+    let (input, output, errors) = streams().map_err(|error| error.to_string())?;
+    let spawned = Command::new(program)
+        .args(arguments)
+        .current_dir(root)
+        .env(process::DISABLE, "1")
+        .stdin(input)
+        .stdout(output)
+        .stderr(errors)
+        .process_group(0)
+        .spawn();
+    spawned.map_err(|error| format!("cannot run {program}: {error}"))
+}
+
+/// The folder of an agent.
+fn place(root: &Path, folder: &str) -> io::Result<PathBuf> {
+    let place = format!("{FOLDER}/{folder}");
+    world::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))
+}
+
+fn read<T: for<'d> Deserialize<'d>>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Writes a file, whole or not at all.
+fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, serde_json::to_vec(value)?)?;
+    File::open(&new)?.sync_all()?;
+    fs::rename(new, path)
+}
+
+fn wait(most: Duration, done: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !done() && since.elapsed() < most {
+        std::thread::sleep(GLANCE);
+    }
+}
+
+/// Which file a stream is.
+trait Identity {
+    fn metadata_of(&self) -> io::Result<(u64, u64)>;
+}
+
+impl Identity for io::Stdin {
+    fn metadata_of(&self) -> io::Result<(u64, u64)> {
+        let stat = rustix::fs::fstat(self)?;
+        Ok((stat.st_dev, stat.st_ino))
+    }
+}

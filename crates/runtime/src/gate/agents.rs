@@ -1,0 +1,283 @@
+//! The agents of a run: recorded with the step that wants them, started after it, and settled by
+//! whoever looks at the run next. Every start and every end is an event, on every path the same.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use jiff::Timestamp;
+use phasegate_engine::answer::Answer;
+use phasegate_engine::decide::params;
+use phasegate_engine::digest::digest;
+use phasegate_engine::json::Json;
+use phasegate_engine::step::{Actor, Effect, Event};
+use phasegate_engine::workflow::Workflow;
+
+use super::document::written;
+use super::{Found, Gate, GateError};
+use crate::agents::{self, Ended, Record, Seen};
+use crate::checks::{Checks, Ran};
+use crate::ledger::Ledger;
+use crate::run::RunId;
+use crate::store::Key;
+use crate::world::{Told, World};
+
+/// The event that an agent has started.
+const STARTED: &str = "agent-started";
+
+/// The event that an agent has ended.
+const EXITED: &str = "agent-exited";
+
+/// How often what agents do may lead to other agents, for one look at a run.
+const MOST_ROUNDS: usize = 16;
+
+/// What is to be put to the rules about an agent.
+enum News {
+    Started(Timestamp),
+    Exited(Option<Timestamp>, Ended),
+}
+
+impl Gate<'_> {
+    /// Puts what has become of a run's agents to its rules, and starts those that wait for it.
+    pub(super) fn settle(&self, found: &mut Found) -> Result<(), GateError> {
+        for _ in 0..MOST_ROUNDS {
+            if self.observes || found.ledger.agents.values().all(Record::is_over) {
+                return Ok(());
+            }
+            let started = self.start_waiting(found)?;
+            for record in &started {
+                record.await_start(&self.project.root);
+            }
+            let ids: Vec<String> = found.ledger.agents.keys().cloned().collect();
+            let mut heard = false;
+            for id in ids {
+                heard |= self.hear_of(found, &id)?;
+            }
+            self.refresh(found);
+            if !heard && started.is_empty() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, for a run in which something has just happened.
+    pub(super) fn settle_now(&self, found: &Found) -> Result<(), GateError> {
+        let mut found = found.clone();
+        self.refresh(&mut found);
+        self.settle(&mut found)
+    }
+
+    fn refresh(&self, found: &mut Found) {
+        (found.ledger, found.version) = self.peek(&found.id);
+    }
+
+    /// Starts agents that were recorded and that nobody has started yet.
+    fn start_waiting(&self, found: &Found) -> Result<Vec<Record>, GateError> {
+        let root = &self.project.root;
+        let failed = |error: std::io::Error| GateError::Other(format!("run {}: {error}", found.id));
+        let new = |agent: &Record| agent.started.is_none() && !agent.is_over();
+        if !found.ledger.agents.values().any(new) {
+            return Ok(Vec::new());
+        }
+        let _lease = self.store.lease(&found.id, &Key::Document(found.place.clone()))?;
+        let (mut ledger, version, _) = self.ledger(&found.id)?;
+        if ledger.cancelled.is_some() {
+            return Ok(Vec::new());
+        }
+        let mut starting = Vec::new();
+        for (id, agent) in &mut ledger.agents {
+            if !new(agent) {
+                continue;
+            }
+            if let (Seen::Waiting, Some(lock)) = agent.look(root).map_err(failed)? {
+                let secret = agents::secret().map_err(failed)?;
+                agent.secret = digest(secret.as_bytes());
+                agent.starts += 1;
+                starting.push((id.clone(), agent.clone(), secret, lock));
+            }
+        }
+        if starting.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The secret is known before the agent can show it.
+        self.put_ledger(&found.id, version.as_ref(), &ledger)?;
+        let mut started = Vec::new();
+        for (id, agent, secret, lock) in starting {
+            agent.start(root, &found.id, &id, &secret, lock).map_err(failed)?;
+            started.push(agent);
+        }
+        Ok(started)
+    }
+
+    /// Puts the start or the end of an agent to the rules, if they have not heard of it.
+    fn hear_of(&self, found: &Found, id: &str) -> Result<bool, GateError> {
+        let mut any = false;
+        // An agent that ends at once has started, too.
+        while self.hear_once(found, id)? {
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn hear_once(&self, found: &Found, id: &str) -> Result<bool, GateError> {
+        let heard = self.with_work(found, |errands| {
+            self.with_retries(found, |mut open| {
+                let Some(agent) = open.ledger.agents.get_mut(id) else { return Ok(None) };
+                let Some(news) = news(agent, self)? else { return Ok(None) };
+                let event = tell(agent, id, news);
+                let cost = agent.ended.as_ref().map_or(0, |ended| ended.micro_dollars);
+                let over = open.ledger.cancelled.is_some();
+                open.ledger.tally.micro_dollars += cost;
+                let mut step = self.decide(&mut open, &event, &Told::default(), errands);
+                let accepted = Answer::Allow { outcome: None, until: None, message: None };
+                if over {
+                    step.undo(accepted);
+                } else if step.answer.is_unheard() {
+                    // What a workflow has no rule for has happened all the same.
+                    step.answer = accepted;
+                }
+                self.missing(&mut open, errands, &event, &mut step)?;
+                let new = written(&open, &step);
+                self.commit(open, &event, step, new, errands).map(Some)
+            })
+        });
+        match heard {
+            Ok(heard) => Ok(heard.is_some()),
+            Err(GateError::Over | GateError::Gone(..)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes down the agents that a step starts and ends.
+    pub(super) fn enlist(
+        &self,
+        run: &RunId,
+        by: Actor,
+        ledger: &mut Ledger,
+        effects: &[Effect],
+    ) -> Result<(), GateError> {
+        for effect in effects {
+            match effect {
+                Effect::Start(agent) => {
+                    let record = Record::new(&self.project.root, run, agent);
+                    let record = record.map_err(|error| {
+                        GateError::Other(format!("agent {} cannot be started: {error}", agent.id))
+                    })?;
+                    ledger.agents.insert(agent.id.clone(), record);
+                }
+                Effect::End(id) => {
+                    let agent = ledger.agents.get_mut(id);
+                    let agent = agent.ok_or_else(|| {
+                        GateError::Other(format!("there is no agent {id:?} in run {run}"))
+                    })?;
+                    agent.ended_by = Some(by);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the agents that a step wants ended, now that it counts.
+    pub(super) fn dismiss(&self, ledger: &Ledger, effects: &[Effect]) {
+        let ended = effects.iter().filter_map(|effect| match effect {
+            Effect::End(id) => ledger.agents.get(id),
+            _ => None,
+        });
+        self.end_all(ended.collect());
+    }
+
+    /// Ends agents, all at once, and sees them end.
+    pub(super) fn end_all(&self, agents: Vec<&Record>) {
+        let open: Vec<&Record> = agents.into_iter().filter(|agent| !agent.is_over()).collect();
+        for agent in &open {
+            agent.ask_to_end(&self.project.root);
+        }
+        for agent in &open {
+            agent.await_end(&self.project.root);
+        }
+    }
+
+    /// The agent that a token proves its holder to be, and its run.
+    pub fn identify(&self, token: &str) -> Result<(RunId, String, Actor), GateError> {
+        let unknown = || GateError::Other("the token is no agent's of this project".into());
+        let (secret, run, id) = agents::parts(token).ok_or_else(unknown)?;
+        let run = RunId::try_from(run.to_string()).map_err(|_| unknown())?;
+        let (ledger, _) = self.peek(&run);
+        let agent = ledger.agents.get(id).filter(|agent| agent.knows(secret));
+        let agent = agent.ok_or_else(unknown)?;
+        if agent.is_over() || ledger.cancelled.is_some() {
+            return Err(GateError::Other(format!("agent {id} of run {run} has ended")));
+        }
+        Ok((run, id.to_string(), agent.role))
+    }
+
+    /// What a decision about a run can look up.
+    pub(super) fn world(
+        &self,
+        workflow: &Workflow,
+        ledger: &Ledger,
+        told: &Told,
+        fresh: &BTreeMap<String, Ran>,
+    ) -> Arc<World> {
+        let mut world = World::new(&self.project.root, told.clone()).with_agents(&ledger.agents);
+        // Who is not trusted has no checks: not even a look at the tree runs for him.
+        let looks = !workflow.checks.is_empty() || workflow.has_agents();
+        if looks && self.is_trusted(workflow) {
+            let checks = Checks::new(&self.project.root, workflow);
+            world = world.with_checks(checks.knowing(&ledger.checks, fresh));
+        }
+        Arc::new(world)
+    }
+
+    /// An agent of a run, as it was recorded.
+    pub fn agent(&self, run: &RunId, id: &str) -> Option<Record> {
+        self.peek(run).0.agents.get(id).cloned()
+    }
+
+    /// The agents of all runs, by run.
+    pub fn agents(&self) -> Vec<(RunId, IndexMap<String, Record>)> {
+        let (runs, _) = self.runs();
+        let runs = runs.into_iter().filter(|run| !run.ledger.agents.is_empty());
+        runs.map(|run| (run.id, run.ledger.agents.clone())).collect()
+    }
+}
+
+/// What the rules have not heard of an agent.
+fn news(agent: &Record, gate: &Gate) -> Result<Option<News>, GateError> {
+    if agent.is_over() {
+        return Ok(None);
+    }
+    let seen = agent.look(&gate.project.root);
+    let (seen, _) = seen.map_err(|error| GateError::Other(error.to_string()))?;
+    Ok(match seen {
+        Seen::Working(since) if agent.started.is_none() => Some(News::Started(since)),
+        Seen::Ended(Some(since), _) if agent.started.is_none() => Some(News::Started(since)),
+        Seen::Ended(since, ended) => Some(News::Exited(since, ended)),
+        Seen::Waiting | Seen::Starting | Seen::Working(_) => None,
+    })
+}
+
+/// Notes the news, and makes it an event.
+fn tell(agent: &mut Record, id: &str, news: News) -> Event {
+    let (name, members) = match news {
+        News::Started(since) => {
+            agent.started = Some(since);
+            (STARTED, Vec::new())
+        }
+        News::Exited(since, ended) => {
+            agent.started = agent.started.or(since);
+            let code = ended.exit_code.map_or(Json::Null, |code| Json::from(i64::from(code)));
+            let members = vec![
+                ("status".to_string(), Json::from(ended.status.as_str())),
+                ("exit_code".to_string(), code),
+                ("end".to_string(), Json::from(ended.words.as_str())),
+            ];
+            agent.ended = Some(ended);
+            (EXITED, members)
+        }
+    };
+    let agent = Some(id.to_string());
+    Event { agent, params: params(members), ..Event::new(name, Actor::Engine) }
+}
