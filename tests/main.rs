@@ -16,6 +16,7 @@ mod hook_contract;
 mod loops;
 mod machines;
 mod own_gate;
+mod phases;
 mod plans;
 mod properties;
 mod random_events;

@@ -39,9 +39,11 @@ pub fn changed_files(root: &Path) -> Vec<String> {
 /// It is written as a tree of an index and an object folder of our own, in `place`, so that the
 /// user's repository stays untouched; a folder that is no repository gets one there.
 pub fn tree(root: &Path, place: &Path, apart: &[String]) -> Option<String> {
-    fs::create_dir_all(place.join("objects")).ok()?;
+    fs::create_dir_all(place).ok()?;
     let lock = OpenOptions::new().create(true).append(true).open(place.join("lock")).ok()?;
     lock.lock().ok()?;
+    // Only now: whoever had the lock before us has removed it.
+    fs::create_dir_all(place.join("objects")).ok()?;
     let index = place.join("index");
     // Left by a git that was killed: we have the lock, so nobody else is writing.
     let _ = fs::remove_file(place.join("index.lock"));

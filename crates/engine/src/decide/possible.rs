@@ -6,7 +6,7 @@ use minijinja::Value;
 use super::{Deciding, Fault};
 use crate::functions::object;
 use crate::json::Json;
-use crate::workflow::{Action, Does, Reply};
+use crate::workflow::{Action, Does, Param, Reply};
 
 impl Deciding<'_> {
     /// The actions that would be accepted from whoever asks, as far as that does not depend on their
@@ -21,7 +21,7 @@ impl Deciding<'_> {
         let mut names = Vec::new();
         for action in workflow.actions.iter().filter(|it| matches!(it.does, Does::Event)) {
             if action.is_for(self.actor) {
-                self.params = blank(action);
+                self.params = blank(action, &before);
                 if self.would_accept(&action.name)? {
                     names.push(Json::from(action.name.as_str()));
                 }
@@ -71,8 +71,12 @@ impl Deciding<'_> {
     }
 }
 
-/// The parameters of an action of which nothing is known.
-fn blank(action: &Action) -> Json {
-    let value = |default: &Option<Json>| default.clone().unwrap_or(Json::Null);
-    object(action.params.iter().map(|param| (param.name.clone(), value(&param.default))))
+/// The parameters of an action, as far as something is known of them: what was given is meant for
+/// all that can be asked.
+fn blank(action: &Action, given: &Json) -> Json {
+    let value = |param: &Param| {
+        let given = given.get(&param.name).filter(|value| **value != Json::Null);
+        given.or(param.default.as_ref()).cloned().unwrap_or(Json::Null)
+    };
+    object(action.params.iter().map(|param| (param.name.clone(), value(param))))
 }

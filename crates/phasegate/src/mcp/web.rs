@@ -121,8 +121,7 @@ pub async fn serve(
     let make = move || Ok(server.clone());
     let mcp = StreamableHttpService::new(make, Arc::new(NeverSessionManager::default()), config);
     let door = Arc::new(Door { hosts, token: digest(token.as_bytes()), mcp });
-    print::note(&format!("listening on http://{address}{PATH}"));
-    accept(listener, door, stopping, streams).await.map_err(|error| error.to_string())
+    accept(listener, door, stopping, streams).await.map_err(failed)
 }
 
 async fn accept(
@@ -133,6 +132,8 @@ async fn accept(
 ) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    // Whoever reads this may already tell us to end.
+    print::note(&format!("listening on http://{}{PATH}", listener.local_addr()?));
     let connections = TaskTracker::new();
     loop {
         let stream = tokio::select! {

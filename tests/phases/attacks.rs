@@ -1,0 +1,231 @@
+//! What an orchestrator, a worker or a reviewer would try.
+
+use serde_json::json;
+
+use super::{Phases, RUN, eventually};
+use crate::scene::finish;
+
+/// A phase under review whose reviewers wait, and the token of one of them.
+fn under_review() -> (Phases, String) {
+    let phases = Phases::new();
+    phases.script("reviewer-2", "echo $PHASEGATE_TOKEN > said/token; sleep 600");
+    phases.script("reviewer", "sleep 600");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    phases.becomes(0, "UNDER_REVIEW");
+    let token = phases.token();
+    (phases, token)
+}
+
+const APPROVE: [&str; 3] = ["verdict", "--verdict", "approved"];
+
+#[test]
+fn the_orchestrator_gives_no_verdict() {
+    let (phases, _token) = under_review();
+    phases.refused(&APPROVE, "is for reviewer, and you are orchestrator");
+    phases.refused(&["approve"], "BLOCKED: This phase has an auto-review in progress");
+    phases.refused(&["approve", "--force-escalated", "--reason", "x"], "is for people");
+    phases.refused(&["reject"], "BLOCKED: Manual rejection is not allowed");
+    phases.refused(&["advance"], "PHASE_NOT_APPROVED: Cannot advance phase");
+    // The attempt is on record.
+    let journal = phases.scene.journal(RUN);
+    let tried = journal.iter().find(|line| line["event"]["name"] == "submit_review_verdict");
+    assert_eq!(tried.unwrap()["answer"]["code"], "not_permitted");
+}
+
+#[test]
+fn a_person_gives_no_verdict_either() {
+    let (phases, _token) = under_review();
+    let ran = phases.by_person(&["verdict", "web", "--verdict", "approved"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stdout.contains("is for reviewer, and you are human"), "{ran:?}");
+}
+
+#[test]
+fn a_worker_gives_no_verdict() {
+    let phases = Phases::new();
+    phases.script("worker-1", "echo $PHASEGATE_TOKEN > said/token; \"$PHASEGATE\" phases verdict --verdict approved > said/tried; sleep 600");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    let token = phases.token();
+    eventually("it has tried", || {
+        phases.scene.exists("said/tried") && !phases.scene.read("said/tried").is_empty()
+    });
+    assert!(phases.scene.read("said/tried").contains("is for reviewer, and you are worker"));
+    // Nor does it do what the orchestrator does.
+    for args in [
+        ["advance"].as_slice(),
+        &["submit"],
+        &["deploy", "--prompt", "x"],
+        &["kill", "--agent-id", "worker-1"],
+    ] {
+        let ran = phases.with_token(&token, args);
+        assert_eq!(ran.code, Some(1), "{args:?}");
+        assert!(ran.stdout.contains("you are worker"), "{args:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn an_agent_without_its_secret_is_nobody() {
+    let phases = Phases::new();
+    phases.script("worker-1", "unset PHASEGATE_TOKEN CLAUDECODE\nfor act in advance submit 'deploy --prompt x'; do \"$PHASEGATE\" phases $act; done > said/tried 2>&1\n\"$PHASEGATE\" phases approve --force-escalated --reason x >> said/tried 2>&1\necho over >> said/tried; sleep 600");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    eventually("it has tried", || {
+        phases.scene.exists("said/tried") && phases.scene.read("said/tried").contains("over")
+    });
+    let tried = phases.scene.read("said/tried");
+    assert_eq!(tried.matches("you are worker").count(), 3, "{tried}");
+    assert!(tried.contains("is for people"), "{tried}");
+    assert_eq!(phases.status(0), "ACTIVE");
+}
+
+#[test]
+fn one_verdict_a_reviewer_on_its_own_review() {
+    let (phases, token) = under_review();
+    let other =
+        phases.with_token(&token, &["verdict", "--verdict", "approved", "--review-id", "review-9"]);
+    assert!(other.stdout.contains("You are a reviewer of review-1, not of review-9."), "{other:?}");
+    assert_eq!(phases.with_token(&token, &APPROVE).code, Some(0));
+    let second = phases.with_token(&token, &["verdict", "--verdict", "rejected"]);
+    assert_eq!(second.code, Some(1));
+    assert!(
+        second.stdout.contains("You have given your verdict on review-1 already"),
+        "{second:?}"
+    );
+    let review = &phases.task()["phases"][0]["review"];
+    assert_eq!(review["verdicts"].as_array().unwrap().len(), 1);
+    // A reviewer does nothing but judge.
+    for args in [["advance"].as_slice(), &["approve"], &["submit"], &["review"]] {
+        let ran = phases.with_token(&token, args);
+        assert!(ran.stdout.contains("you are reviewer"), "{args:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn twenty_verdicts_at_once_with_one_secret_are_one() {
+    let (phases, token) = under_review();
+    let children: Vec<_> = (0..20)
+        .map(|_| {
+            let mut command = phases.command();
+            command.arg("phases").args(APPROVE).env("PHASEGATE_TOKEN", &token);
+            phases.scene.spawn(command, b"")
+        })
+        .collect();
+    let accepted = children.into_iter().filter(|_| true).map(finish);
+    assert_eq!(accepted.filter(|ran| ran.code == Some(0)).count(), 1);
+    let review = &phases.task()["phases"][0]["review"];
+    assert_eq!(review["verdicts"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_late_verdict_on_an_aborted_review_does_not_count() {
+    let (phases, token) = under_review();
+    assert_eq!(
+        phases.by_person(&["abort-review", "web", "--reason", "wrong branch"]).code,
+        Some(0)
+    );
+    assert_eq!(phases.status(0), "ESCALATED");
+    let late = phases.with_token(&token, &APPROVE);
+    assert_eq!(late.code, Some(1));
+    assert!(late.stderr.contains("agent reviewer-2 of run phases/web has ended"), "{late:?}");
+    assert_eq!(phases.status(0), "ESCALATED");
+    assert_eq!(phases.agent("reviewer-2")["status"], "killed");
+}
+
+#[test]
+fn a_secret_is_not_guessed_and_not_kept() {
+    let (phases, token) = under_review();
+    let guessed = format!("{}~{RUN}~reviewer-2", "0".repeat(64));
+    for wrong in [
+        guessed.as_str(),
+        "",
+        "~",
+        "x~phases/web~reviewer-2",
+        &token.replace("reviewer-2", "reviewer-3"),
+        &token.replace("web", "other"),
+    ] {
+        let ran = phases.with_token(wrong, &APPROVE);
+        assert_eq!(ran.code, Some(1), "{wrong}: {ran:?}");
+        assert!(ran.stderr.contains("the token is no agent's of this project"), "{wrong}: {ran:?}");
+    }
+    let secret = token.split('~').next().unwrap();
+    for (path, content) in phases.scene.snapshot() {
+        let told = path.ends_with("said/token");
+        assert!(told || !String::from_utf8_lossy(&content).contains(secret), "{}", path.display());
+    }
+}
+
+#[test]
+fn an_agent_of_one_task_is_nobody_in_another() {
+    let (phases, token) = under_review();
+    let create = ["create", "--title", "Other", "--phases", "[{\"name\":\"Design\"}]"];
+    assert_eq!(phases.act(&create).code, Some(0));
+    let ran = phases.with_token(&token, &["verdict", "other", "--verdict", "approved"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stderr.contains("you are agent reviewer-2 of run phases/web, and no other"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn no_phase_is_skipped_and_none_is_worked_on_before_its_turn() {
+    let phases = Phases::new();
+    phases.refused(&["deploy", "--prompt", "x", "--phase", "2"], "wrong phase");
+    phases.refused(&["submit", "--phase", "2"], "not active");
+    phases.refused(&["advance", "--phase", "2"], "PHASE_NOT_APPROVED");
+    for phase in ["0", "3", "-1", "9223372036854775807"] {
+        phases.refused(&["deploy", "--prompt", "x", "--phase", phase], "There is no phase");
+        phases.refused(&["advance", "--phase", phase], "There is no phase");
+    }
+}
+
+#[test]
+fn an_agent_that_has_ended_is_not_revived() {
+    let phases = Phases::new();
+    phases.script("worker-1", "echo $PHASEGATE_TOKEN > said/token; exit 1");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    let token = phases.token();
+    eventually("it has ended", || phases.agent("worker-1")["ended"] == true);
+    let ran = phases.with_token(&token, &["progress", "--status", "working"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("has ended"), "{ran:?}");
+    let mut command = phases.command();
+    command.args(["agent", "run", RUN, "worker-1"]).env("PHASEGATE_TOKEN", &token);
+    assert_eq!(finish(phases.scene.spawn(command, b"")).code, Some(1));
+    let ran = phases.with_token(&token, &["progress", "--status", "banana"]);
+    assert!(ran.stderr.contains("banana"), "{ran:?}");
+    assert_eq!(phases.agent("worker-1")["status"], "failed");
+}
+
+#[test]
+fn only_a_person_approves_an_escalated_phase_and_says_why() {
+    let phases = Phases::with("REPLACEMENTS = 0\n");
+    phases.script("reviewer", "exit 1");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    phases.becomes(0, "ESCALATED");
+    phases.refused(&["approve"], "`phasegate phases approve web --force-escalated --reason WHY`");
+    phases.refused(&["approve", "--force-escalated", "--reason", "trust me"], "is for people");
+    let without = phases.by_person(&["approve", "web", "--force-escalated"]);
+    assert!(without.stdout.contains("needs a reason"), "{without:?}");
+    let ran = phases.by_person(&["approve", "web", "--force-escalated", "--reason", "read it all"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let step = &phases.task()["phases"][0];
+    assert_eq!(step["approved"]["by"], "human");
+    assert_eq!(step["approved"]["reason"], "read it all");
+    let journal = phases.scene.journal(RUN);
+    let forced = journal.iter().rfind(|line| line["event"]["name"] == "approve_phase_review");
+    assert_eq!(forced.unwrap()["event"]["params"]["reason"], "read it all");
+    phases.ok(&["advance"]);
+}
+
+#[test]
+fn the_books_are_kept_by_the_rules_and_by_nobody_else() {
+    let phases = Phases::new();
+    let mut task = phases.task();
+    task["phases"][0]["status"] = json!("APPROVED");
+    phases.scene.file(&format!("{}/task.json", super::DIR), task.to_string());
+    let ran = phases.act(&["status"]);
+    assert_eq!(ran.code, Some(0));
+    let said = phases.stop(false);
+    let shown = said.json.to_string();
+    assert!(shown.contains("was changed from") && shown.contains("not by Phasegate"), "{shown}");
+}
