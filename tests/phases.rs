@@ -133,7 +133,7 @@ impl Phases {
     /// The agents, as the command lists them.
     pub fn agents(&self) -> Vec<Value> {
         let mut command = self.command();
-        command.args(["agents", "--json"]);
+        command.args(["agents", "--all", "--json"]);
         let ran = finish(self.scene.spawn(command, b""));
         let rows: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
         rows.into_iter().map(|row| row["agent"].clone()).collect()

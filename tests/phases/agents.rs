@@ -52,7 +52,9 @@ fn what_an_agent_says_is_shown_beside_what_is_true() {
     assert!(shown.contains("worker-1 (worker, round 1): failed, ended with exit code 3; says: completed 100 %, all tests pass"), "{shown}");
     // Failed is not done.
     assert_eq!(phases.status(0), "ACTIVE");
-    assert!(shown.contains("AGENTS FAILED: 1 of 1 agent ended without success (worker-1)."));
+    assert!(shown.contains(
+        "AGENTS FAILED: 1 of 1 agent ended without success (worker-1: ended with exit code 3)."
+    ));
     phases.refused(&["submit"], "failed is not done");
     assert!(phases.ok(&["output", "--agent-id", "worker-1"]).contains("work\n"));
 }
@@ -132,8 +134,8 @@ fn an_approval_of_files_that_have_changed_since_is_stale() {
     phases.ok(&["deploy", "--prompt", "a"]);
     phases.becomes(0, "APPROVED");
     phases.scene.file("work.txt", "smuggled in");
-    phases.refused(&["advance"], "STALE: The files have changed");
-    phases.stop(false).blocks("STALE: The files have changed since phase approval.");
+    phases.refused(&["advance"], "STALE: The files are not those that review-1 approved");
+    phases.stop(false).blocks("STALE: The files are not those that review-1 approved");
     phases.ok(&["review"]);
     phases.becomes(0, "APPROVED");
     phases.ok(&["advance"]);
@@ -146,7 +148,7 @@ fn an_agent_that_is_killed_leaves_nothing_behind() {
     phases.script("worker-1", "setsid sh -c 'echo $$ > said/far; sleep 600' &\nsleep 600");
     phases.ok(&["deploy", "--prompt", "hang"]);
     eventually("its daemon runs", || phases.scene.exists("said/far"));
-    phases.refused(&["submit"], "1 agents still work");
+    phases.refused(&["submit"], "worker-1 still at work");
     phases.stop(false).allows_saying("WAIT: 1 agent still working.");
     let said = phases.ok(&["kill", "--agent-id", "worker-1"]);
     assert!(said.contains("Agent worker-1 is ended."), "{said}");
@@ -206,7 +208,7 @@ fn what_an_agent_costs_is_counted() {
     phases.ok(&["deploy", "--prompt", "x"]);
     eventually("it has ended", || phases.agent("worker-1")["ended"] == true);
     assert_eq!(phases.agent("worker-1")["micro_dollars"], 1_250_000);
-    assert!(phases.scene.ok(&["agents"]).contains("$1.25"));
+    assert!(phases.scene.ok(&["agents", "--all"]).contains("$1.25"));
     let status: serde_json::Value =
         serde_json::from_str(&phases.scene.ok(&["status", "--json"])).unwrap();
     assert_eq!(status["runs"][0]["tally"]["micro_dollars"], 1_250_000);
@@ -222,7 +224,7 @@ fn logs_can_be_followed() {
     let ran = finish(phases.scene.spawn(command, b""));
     assert_eq!(ran.stdout, "one\ntwo\n");
     assert!(ran.stderr.contains("worker-1 ended with exit code 0"), "{ran:?}");
-    let list = phases.scene.ok(&["agents"]);
+    let list = phases.scene.ok(&["agents", "--all"]);
     assert!(list.contains("phases/web/worker-1") && list.contains("ended with exit code 0"));
 }
 
@@ -240,7 +242,8 @@ fn a_program_that_is_not_there_is_said() {
     let agent = phases.agent("worker-1");
     assert_eq!(agent["status"], "crashed");
     assert!(agent["end"].as_str().unwrap().contains("cannot run no-such-program"), "{agent}");
-    assert!(phases.ok(&["status"]).contains("AGENTS FAILED"));
+    let shown = phases.ok(&["status"]);
+    assert!(shown.contains("AGENTS FAILED: 1 of 1 agent ended without success (worker-1: cannot run no-such-program"), "{shown}");
 }
 
 #[test]
@@ -341,8 +344,62 @@ fn any_workflow_can_have_agents_and_their_time_is_limited() {
     };
     run(&["own", "start", "--name", "x"]);
     run(&["own", "go", "--does", "sleep 600"]);
-    eventually("its time is over", || run(&["agents"]).contains("timed out"));
-    assert!(run(&["agents"]).contains("took longer than 1 seconds"));
+    eventually("its time is over", || run(&["agents", "--all"]).contains("timed out"));
+    assert!(run(&["agents", "--all"]).contains("took longer than 1 seconds"));
     assert_eq!(scene.json(".phasegate/own/x.json")["phase"], "done");
     assert!(!scene.exists(DIR));
+}
+
+#[test]
+fn after_all_rounds_a_person_grants_another() {
+    let phases = Phases::with("ROUNDS = 1\n");
+    phases.script("reviewer", "\"$PHASEGATE\" phases verdict --verdict rejected");
+    phases.ok(&["deploy", "--prompt", "a"]);
+    phases.becomes(0, "ESCALATED");
+    phases.refused(&["deploy", "--prompt", "b"], "resolve its review first");
+    phases.refused(&["review"], "a person must look at it");
+    phases.script("reviewer", "\"$PHASEGATE\" phases verdict --verdict approved");
+    let ran = phases.by_person(&["deploy", "web", "--prompt", "once more"]);
+    assert!(ran.stdout.contains("in a round that you grant"), "{ran:?}");
+    phases.becomes(0, "APPROVED");
+}
+
+#[test]
+fn a_review_under_which_files_change_is_not_made_for_ever() {
+    let phases = Phases::with("RETRIES = 2\n");
+    phases.script(
+        "reviewer",
+        "echo x >> left-behind.txt; \"$PHASEGATE\" phases verdict --verdict approved",
+    );
+    phases.ok(&["deploy", "--prompt", "a"]);
+    phases.becomes(0, "APPROVED");
+    eventually("all have ended", || phases.agents().iter().all(|agent| agent["ended"] == true));
+    phases.ok(&["review"]);
+    eventually("all have ended", || {
+        phases.status(0) == "APPROVED" && phases.agents().iter().all(|agent| agent["ended"] == true)
+    });
+    phases.refused(&["advance"], "STALE: The files are not those that review-2 approved");
+    phases.refused(&["review"], "something changes files while reviewers work");
+    let ran = phases.by_person(&["approve", "web", "--force-escalated", "--reason", "a log"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(phases.ok(&["status"]).contains("Approved by a person: a log"));
+    phases.ok(&["advance"]);
+}
+
+#[test]
+fn mistakes_in_what_is_asked_for_are_said() {
+    let phases = Phases::without_task("");
+    let create =
+        |planned: &str| phases.act(&["create", "--title", "Web", "--phases", planned]).stderr;
+    assert!(
+        create("[{\"name\":\"A\",\"criteria\":[]}]")
+            .contains("phases[0] has no `criteria`; there are: name, description")
+    );
+    assert!(create("[]").contains("the task needs at least one phase"));
+    assert!(create("[{\"name\":\" \"}]").contains("phase 1 needs a name"));
+    assert!(create("[\"A\"]").contains("phases[0]"));
+    assert!(create("{").contains("--phases is not valid JSON"));
+    let empty = phases.act(&["create", "--title", "", "--phases", "[{\"name\":\"A\"}]"]).stderr;
+    assert!(empty.contains("the task needs a title"), "{empty}");
+    assert!(phases.act(&["status"]).stderr.contains("there is no run of workflow phases"));
 }

@@ -56,7 +56,7 @@ fn reviewers_that_are_killed_are_replaced_and_then_the_phase_is_escalated() {
     phases.script("reviewer", "sleep 600");
     phases.ok(&["deploy", "--prompt", "x"]);
     phases.becomes(0, "UNDER_REVIEW");
-    phases.refused(&["abort-review"], "has not stalled: 3 reviewers are at work");
+    phases.refused(&["abort-review"], "has not stalled: 3 of 3 reviewers are at work");
     phases.refused(&["kill", "--agent-id", "reviewer-2"], "nobody kills reviewers");
     kill_supervisors(&phases, None);
     // Looking at the run settles what has ended, and two are replaced.

@@ -71,7 +71,7 @@ fn every_example_of_the_specification_is_produced() {
             json!({ "status": "ACTIVE", "action": "WAIT: 3 agents still working. Monitor with get_agent_output.", "blocked_reason": null }),
         ),
         (
-            "ACTIVE, all agents done, as they say",
+            "all agents have finished: reviewers are spawned",
             json!({ "status": "ACTIVE", "action": "REVIEW PENDING: All agents done. System will auto-trigger review.", "blocked_reason": null }),
         ),
         (

@@ -177,7 +177,7 @@ fn refusals_have_codes_and_say_what_to_do() {
         "needs_human",
     );
     assert!(
-        why.contains("`phasegate phases approve --force-escalated --reason WHY` in a terminal"),
+        why.contains("`phasegate phases approve web --force-escalated --reason WHY` in a terminal"),
         "{why}"
     );
     client.refused("submit_review_verdict", &json!({ "verdict": "approved" }), "not_permitted");
@@ -291,7 +291,7 @@ fn any_other_workflow_is_served_the_same_way() {
     assert!(!tools.iter().any(|tool| tool == "accept"), "{tools:?}");
     client.ok("new", &json!({ "title": "Greet" }));
     let why = client.refused("next", &json!({ "override": "trust me" }), "needs_human");
-    assert!(why.contains("phasegate task next --override"), "{why}");
+    assert!(why.contains("phasegate task next greet --override"), "{why}");
     client.refused("accept", &json!({}), "needs_human");
     let told = client.ok("status", &json!({}));
     assert_eq!(told["guidance"]["status"], "planning");

@@ -107,7 +107,10 @@ fn arrows(machine: &Machine) -> Vec<(String, String, &Rule)> {
             (identifier(machine, from), identifier(machine, to), rule)
         })
     });
-    general.chain(own).collect()
+    // A refusal leads nowhere: the table has it.
+    let leads =
+        |(_, _, rule): &(String, String, &Rule)| !matches!(rule.reply, Some(Reply::Deny(_)));
+    general.chain(own).filter(leads).collect()
 }
 
 /// What stands for every phase of a machine.
@@ -117,7 +120,8 @@ fn everywhere(machine: &Machine) -> String {
 }
 
 fn has_general_rules(machine: &Machine) -> bool {
-    !machine.any.always.is_empty() || !machine.any.rules.is_empty()
+    let mut rules = machine.any.always.iter().chain(&machine.any.rules);
+    rules.any(|rule| !matches!(rule.reply, Some(Reply::Deny(_))))
 }
 
 fn mermaid(workflow: &Workflow, current: Option<&str>) -> String {

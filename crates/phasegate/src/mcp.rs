@@ -5,7 +5,7 @@ mod tools;
 mod transport;
 mod web;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use phasegate_runtime::project::Project;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Failed, Outcome};
-use crate::print;
 use tools::{Tools, Who};
 use transport::Server;
 
@@ -32,7 +31,7 @@ pub struct Options {
     workflow: String,
     /// Serve streamable HTTP at this loopback address instead of stdio; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT")]
-    http: Option<SocketAddr>,
+    http: Option<String>,
 }
 
 /// Serves until the client has gone, or until a signal.
@@ -47,7 +46,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         .max_blocking_threads(MOST_THREADS)
         .thread_keep_alive(Duration::from_secs(5))
         .build()?;
-    let served = runtime.block_on(serve(tools, options.http));
+    let address = options.http.as_deref().map(address).transpose()?;
+    let served = runtime.block_on(serve(tools, address));
     // A read of stdin that never returns must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(2));
     served.map_err(Failed)?;
@@ -63,17 +63,17 @@ async fn serve(tools: Tools, address: Option<SocketAddr>) -> Result<(), String> 
         }
         Some(address) => {
             let server = Arc::new(Server::new(tools, None, stopping.clone()));
-            let token = match std::env::var("PHASEGATE_HTTP_TOKEN") {
-                Ok(token) if !token.trim().is_empty() => token.trim().to_string(),
-                _ => {
-                    let token = agents::secret().map_err(|error| error.to_string())?;
-                    print::note(&format!("token: {token}"));
-                    token
-                }
-            };
-            web::serve(address, server, token, stopping).await
+            let given = std::env::var("PHASEGATE_HTTP_TOKEN").ok();
+            let given = given.filter(|token| !token.trim().is_empty());
+            web::serve(address, server, given.as_deref().map(str::trim), stopping).await
         }
     }
+}
+
+/// The address that is meant, `localhost` included.
+fn address(text: &str) -> Result<SocketAddr, Failed> {
+    let found = text.to_socket_addrs().ok().and_then(|mut all| all.next());
+    found.ok_or_else(|| Failed(format!("{text:?} is no address: it is written 127.0.0.1:7421")))
 }
 
 /// Who holds the other end of stdio: the agent whose secret we were given, or whoever has others

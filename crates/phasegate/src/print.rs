@@ -12,6 +12,11 @@ pub fn line(text: &str) {
     out(&format!("{text}\n"));
 }
 
+/// Where a run stands and what to do next, on a line; what says it itself is not said twice.
+pub fn headline((status, action): &(String, String)) -> String {
+    if action.starts_with(status.as_str()) { action.clone() } else { format!("{status}: {action}") }
+}
+
 /// Writes bytes to stdout, as they are.
 pub fn bytes(bytes: &[u8]) {
     let mut stdout = io::stdout().lock();

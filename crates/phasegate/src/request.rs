@@ -2,6 +2,7 @@
 
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
+use phasegate_engine::types::Type;
 use phasegate_engine::workflow::{Param, Workflow};
 use phasegate_runtime::caller::Caller;
 use phasegate_runtime::gate::{Found, Gate, GateError};
@@ -21,12 +22,38 @@ pub fn fitting(workflow: &Workflow, param: &Param, value: Json) -> Result<Json, 
     if value == Json::Null {
         return Ok(value);
     }
+    if let Some(unknown) = unknown(workflow, &param.value, &value, &param.name) {
+        return Err(unknown);
+    }
     let fits = workflow.records.declare(&param.value, &mut value, &param.name);
     fits.map_err(|found| {
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         found.join("; ")
     })?;
     Ok(value)
+}
+
+/// A member that no record has. Documents may have such members; what somebody has just typed is a
+/// mistake.
+fn unknown(workflow: &Workflow, ty: &Type, value: &Json, place: &str) -> Option<String> {
+    match (ty, value) {
+        (Type::List(of), Json::List(items)) => {
+            let mut items = items.0.iter().enumerate();
+            items.find_map(|(at, item)| unknown(workflow, of, item, &format!("{place}[{at}]")))
+        }
+        (Type::Record(id), Json::Object(members)) => {
+            let record = workflow.records.get(*id);
+            members.iter().find_map(|(name, value)| match record.field(name) {
+                Some(field) => unknown(workflow, &field.ty, value, &format!("{place}.{name}")),
+                None => {
+                    let known: Vec<&str> = record.fields.iter().map(|it| &*it.name).collect();
+                    let known = known.join(", ");
+                    Some(format!("{place} has no `{name}`; there are: {known}"))
+                }
+            })
+        }
+        _ => None,
+    }
 }
 
 /// The run of a workflow that somebody means. An agent has one, and no other.

@@ -94,8 +94,13 @@ impl Caller {
     /// of them has others work.
     #[must_use]
     pub fn for_workflow(mut self, workflow: &Workflow) -> Caller {
-        let is_session = self.actor == Actor::Worker && self.agent.is_none();
-        if is_session && workflow.has_agents() && !is_supervised() {
+        if !workflow.has_agents() || self.agent.is_some() {
+            return self;
+        }
+        // A script is no person: whatever is for people is for those who sit at a terminal.
+        let is_script = self.actor == Actor::Human && !std::io::stdin().is_terminal();
+        let is_session = self.actor == Actor::Worker && !is_supervised();
+        if is_script || is_session {
             self.actor = Actor::Orchestrator;
         }
         self

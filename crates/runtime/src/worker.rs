@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::step::Work;
 
 use crate::process::{self, End, Streams};
@@ -19,6 +19,9 @@ pub const FOLDER: &str = ".phasegate/workers";
 
 /// How often what a worker prints is looked at.
 const GLANCE: Duration = Duration::from_millis(100);
+
+/// Files that are written within so short a time may have the same date.
+const TICK: SignedDuration = SignedDuration::from_millis(1);
 
 /// Who sees what a worker prints, as it prints it.
 pub type Watch = dyn Fn(&[u8]);
@@ -48,8 +51,10 @@ pub fn work(root: &Path, run: &RunId, work: &Work, watch: Option<&Watch>) -> io:
     };
     let (input, log) = (place("prompt")?, place("log")?);
     fs::write(&input, &work.prompt)?;
-    File::create(&log)?;
-    let (since, started) = (Instant::now(), Timestamp::now());
+    let made = File::create(&log)?.metadata()?.modified()?;
+    // By the clock of the files, which is behind ours: what the worker writes is not older than this.
+    let started = Timestamp::try_from(made).map_err(io::Error::other)? - TICK;
+    let since = Instant::now();
     let (command, folder, timeout) = (work.run.clone(), root.to_path_buf(), work.timeout);
     let (own_input, own_log) = (input.clone(), log.clone());
     let (ended, end) = channel();

@@ -14,7 +14,7 @@ use phasegate_engine::workflow::{Action, Does, Param, TextId, Workflow};
 use phasegate_runtime::caller::{self, Caller};
 use phasegate_runtime::catalog::Entry;
 use phasegate_runtime::config::Config;
-use phasegate_runtime::gate::{Answered, Gate, GateError};
+use phasegate_runtime::gate::{Answered, Found, Gate, GateError};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::run::RunId;
 
@@ -44,7 +44,8 @@ pub fn command(entry: &Entry) -> Command {
     for action in &workflow.actions {
         let Some((group, name)) = action.name.split_once(' ') else {
             let own = subcommand(action, &action.command);
-            let aliased = if action.command == action.name { own } else { own.alias(&action.name) };
+            let aliased =
+                if action.command == action.name { own } else { own.visible_alias(&action.name) };
             command = command.subcommand(aliased);
             continue;
         };
@@ -146,19 +147,27 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
         let (run, answered) = gate.start(&workflow, (*name, *document), &event)?;
         let is_new = answered.is_none();
         return match answered {
-            Some(answered) if answered.answer.text().is_some() => Ok(say(&answered, as_json)),
+            Some(answered) if answered.answer.text().is_some() => {
+                let told = Json::object();
+                Ok(say(&answered, as_json.then_some(&told)))
+            }
             _ => {
                 let shown = shows.map(|text| {
                     let run = gate.run(&run.to_string())?;
                     gate.show(&workflow, &run, text, &event)
                 });
-                started(&workflow, &run, shown.transpose()?.as_deref(), is_new, as_json)
+                let code = started(&workflow, &run, shown.transpose()?.as_deref(), is_new, as_json);
+                let found = gate.run(&run.to_string())?;
+                if let (Some(headline), false) = (gate.headline(&found, &event), as_json) {
+                    print::line(&print::headline(&headline));
+                }
+                code
             }
         };
     }
     if let Does::Show { text, json, alone: true } = &action.does {
         let show = |text: TextId| gate.show_alone(&workflow, text, &event);
-        return show_text(show, *text, *json, action_name, as_json);
+        return show_text(show, *text, *json, action_name, as_json.then(Json::object));
     }
     let chosen = matches.get_one::<String>("run").map(String::as_str);
     let looks = matches!(action.does, Does::Show { .. });
@@ -169,14 +178,16 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
                 print::note(&format!("note: {told}"));
             }
             let show = |text: TextId| gate.show(&workflow, &run, text, &event);
-            show_text(show, *text, *json, action_name, as_json)
+            let told = told(&gate, &workflow, &run, &event);
+            show_text(show, *text, *json, action_name, as_json.then_some(told))
         }
         _ => {
             let answered = gate.act(&run, &event)?;
-            let code = say(&answered, as_json);
             let run = gate.run(&run.id.to_string())?;
-            if let (Some((status, action)), false) = (gate.headline(&run, &event), as_json) {
-                print::line(&format!("{status}: {action}"));
+            let told = told(&gate, &workflow, &run, &event);
+            let code = say(&answered, as_json.then_some(&told));
+            if let (Some(headline), false) = (gate.headline(&run, &event), as_json) {
+                print::line(&print::headline(&headline));
             } else if answered.answer.text().is_none() && !as_json {
                 let phase = phase_name(&workflow, &answered.document);
                 let outer = workflow.outer();
@@ -194,24 +205,45 @@ fn show_text(
     text: TextId,
     json: Option<TextId>,
     action: &str,
-    as_json: bool,
+    as_json: Option<Json>,
 ) -> Outcome {
-    let shown = match json {
-        Some(json) if as_json => Json::parse(show(json)?.as_bytes())
-            .map_err(|error| format!("the workflow's JSON is not valid: {error}"))?
-            .to_text(Some("  ")),
-        None if as_json => return Err(Failed(format!("`{action}` has no JSON form"))),
-        _ => show(text)?,
+    let shown = match (json, as_json) {
+        (Some(json), Some(told)) => {
+            let own = Json::parse(show(json)?.as_bytes())
+                .map_err(|error| format!("the workflow's JSON is not valid: {error}"))?;
+            joined(own, &told).to_text(Some("  "))
+        }
+        (None, Some(_)) => return Err(Failed(format!("`{action}` has no JSON form"))),
+        (_, None) => show(text)?,
     };
     print::out(shown.trim_end());
     print::line("");
     Ok(ExitCode::SUCCESS)
 }
 
+/// What the workflow tells programs with every answer, where it tells something.
+fn told(gate: &Gate, workflow: &Workflow, run: &Found, event: &Event) -> Json {
+    let told = workflow.guidance.and_then(|_| gate.guidance(run, event).ok());
+    told.unwrap_or_else(Json::object)
+}
+
+/// An object with the members of another one, too.
+fn joined(own: Json, more: &Json) -> Json {
+    match (&own, more) {
+        (Json::Object(members), Json::Object(more)) => {
+            let all = members.iter().chain(more.iter());
+            params(all.map(|(name, value)| (name.to_string(), value.clone())))
+        }
+        _ => own,
+    }
+}
+
 /// Prints the answer to an action.
-fn say(answered: &Answered, as_json: bool) -> ExitCode {
-    if as_json {
-        print::json(&answered.answer);
+fn say(answered: &Answered, as_json: Option<&Json>) -> ExitCode {
+    if let Some(told) = as_json {
+        let answer = serde_json::to_string(&answered.answer).unwrap_or_default();
+        let answer = Json::parse(answer.as_bytes()).unwrap_or(Json::Null);
+        print::out(&joined(answer, told).to_text(Some("  ")));
     } else if let Answer::Allow { until: Some(Until::External), message: Some(text), .. } =
         &answered.answer
     {

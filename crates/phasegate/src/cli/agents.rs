@@ -1,5 +1,6 @@
 //! `phasegate agents` and `phasegate agent`: who works for the runs of this project, and their logs.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ pub struct ListOptions {
     /// Show the list again whenever it changes, until Ctrl-C
     #[arg(long, conflicts_with = "json")]
     watch: bool,
+    /// Also those of runs that are over
+    #[arg(long)]
+    all: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -58,8 +62,16 @@ enum Command {
 /// Lists the agents.
 pub fn list(project: &Project, options: &ListOptions) -> Outcome {
     let mut shown = String::new();
+    let clears = options.watch && std::io::stdout().is_terminal();
     loop {
-        let runs = Gate::new(project).agents();
+        let gate = Gate::new(project);
+        let mut runs = gate.agents();
+        if !options.all {
+            runs.retain(|(run, agents)| {
+                let is_open = gate.run(&run.to_string()).is_ok_and(|found| gate.is_working(&found));
+                is_open || !agents.values().all(Record::is_over)
+            });
+        }
         if options.json {
             let rows = runs.iter().flat_map(|(run, agents)| {
                 let rows = agents.iter().map(move |(id, agent)| {
@@ -75,16 +87,17 @@ pub fn list(project: &Project, options: &ListOptions) -> Outcome {
         let mut rows = Vec::new();
         for (run, agents) in &runs {
             for (id, agent) in agents {
-                rows.push(row(&run.to_string(), id, agent));
+                rows.push(row(&run.to_string(), id, agent, clears || !options.watch));
             }
         }
         let text = if rows.is_empty() {
-            "No agent works or has worked for a run of this project.".to_string()
+            "No agent works for an open run of this project (`--all` lists those of others).".into()
         } else {
             print::table(&["AGENT", "ROLE", "STATUS", "TIME", "COST", "END"], &rows)
         };
         if text != shown {
-            print::line(text.trim_end());
+            let clear = if clears { "\x1b[H\x1b[2J" } else { "" };
+            print::line(&format!("{clear}{}", text.trim_end()));
             shown = text;
         }
         if !options.watch {
@@ -94,13 +107,13 @@ pub fn list(project: &Project, options: &ListOptions) -> Outcome {
     }
 }
 
-fn row(run: &str, id: &str, agent: &Record) -> Vec<String> {
+fn row(run: &str, id: &str, agent: &Record, with_time: bool) -> Vec<String> {
     let seconds = match (&agent.ended, agent.started) {
         (Some(ended), _) => Some(ended.seconds),
         (None, Some(since)) => {
-            let now = Timestamp::now().as_second() - since.as_second();
-            // A list that is watched does not change every second.
-            u64::try_from(now).ok().map(|seconds| seconds / 10 * 10)
+            // A list that is printed at every change does not change every second.
+            let seconds = Timestamp::now().as_second() - since.as_second();
+            u64::try_from(seconds).ok().filter(|_| with_time)
         }
         (None, None) => None,
     };
@@ -160,7 +173,11 @@ fn chosen(gate: &Gate, wanted: Option<&str>) -> Result<(String, String), Failed>
     let Some(wanted) = wanted else {
         return all.pop().ok_or_else(|| Failed("there is no agent in this project".into()));
     };
-    let fits = |(run, id): &(String, String)| id == wanted || format!("{run}/{id}") == wanted;
+    // By its id, with the name of its run before it, and with the workflow before that.
+    let fits = |(run, id): &(String, String)| {
+        let full = format!("/{run}/{id}");
+        full.ends_with(&format!("/{wanted}"))
+    };
     let known: Vec<String> = all.iter().map(|(run, id)| format!("{run}/{id}")).collect();
     let mut found: Vec<(String, String)> = all.into_iter().filter(fits).collect();
     match found.len() {

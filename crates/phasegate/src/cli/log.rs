@@ -57,7 +57,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
 
 fn show(line: &Line, width: usize) {
     let at = line.at.strftime("%Y-%m-%d %H:%M:%S").to_string();
-    let way = if line.from == line.to || line.from.is_empty() {
+    let inner: Vec<&str> = line.moves.iter().map(|step| step.to.as_str()).collect();
+    let way = if let (Some(first), true) = (line.moves.first(), line.from == line.to) {
+        // Where only an element has moved, that is what has happened.
+        format!("{} → {}", first.from, inner.join(" → "))
+    } else if line.from == line.to || line.from.is_empty() {
         line.to.clone()
     } else {
         format!("{} → {}", line.from, line.to)

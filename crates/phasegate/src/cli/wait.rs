@@ -36,7 +36,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Waits. Exit code 1 tells that nothing has happened.
+/// Waits. Exit code 1 tells that what was waited for has not happened.
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let name = chosen_run(&Gate::new(project), options.run.as_deref())?.id.to_string();
     let deadline = Instant::now() + Duration::from_secs(options.seconds);
@@ -52,17 +52,17 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let changed = match &options.status {
             Some(wanted) => status == *wanted,
             None if options.settled => found.ledger.agents.values().all(Record::is_over),
-            None => *since.get_or_insert(now) != now,
+            None => *since.get_or_insert(now) < now,
         };
         if changed || Instant::now() >= deadline {
             if options.json {
-                let (changed, status) = (changed, &status);
                 print::json(&json!({
                     "run": name, "changed": changed, "revision": now, "status": status,
                 }));
             } else {
-                let action = headline.map(|(_, action)| format!(": {action}")).unwrap_or_default();
-                print::line(&format!("{name}: {status}{action}"));
+                let told = headline.map_or(status, |headline| print::headline(&headline));
+                let nothing = if changed { "" } else { "nothing has happened: " };
+                print::line(&format!("{name}: {nothing}{told}"));
             }
             return Ok(if changed { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }

@@ -20,8 +20,11 @@ use crate::{cli, request};
 /// The tool that waits, which is nobody's action.
 pub const WAIT: &str = "wait_for_change";
 
-/// How much of a message is passed on.
+/// How much of a refusal or a note is passed on.
 const MOST_TEXT: usize = 600;
+
+/// How much of what somebody is to do is passed on: all of it, unless it has no end.
+const MOST_MESSAGE: usize = 9_000;
 
 /// Who is at the other end.
 #[derive(Clone, Debug)]
@@ -172,8 +175,10 @@ impl Tools {
             let code = code.unwrap_or_else(|| "refused".into());
             return Err(Refusal::new(&code, reason).with(answer));
         }
-        if let Some(text) = answered.answer.text() {
-            answer.insert("message".into(), shorten(text).into());
+        if answered.answer.text().is_some() {
+            let text = answered.answer.clone().shortened(MOST_MESSAGE);
+            let text = text.text().unwrap_or_default().trim_end();
+            answer.insert("message".into(), text.into());
         }
         if !answered.started.is_empty() {
             answer.insert("agents".into(), answered.started.into());

@@ -120,7 +120,7 @@ impl Server {
                 Err(refusal) => return Ok(Err(refusal)),
             };
             run = Some(found.clone());
-            let changed = *since.get_or_insert(now) != now;
+            let changed = *since.get_or_insert(now) < now;
             if changed || Instant::now() >= deadline || self.stopping.is_cancelled() {
                 let asked = who.clone();
                 return self.work(move |tools| tools.changed(&asked, &found, changed)).await;

@@ -16,6 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use phasegate_engine::digest::digest;
+use phasegate_runtime::agents;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
@@ -81,7 +82,7 @@ impl Door {
         if digest(token.as_bytes()) == self.token {
             return Some(Who::Orchestrator);
         }
-        let looks_like_one = phasegate_runtime::agents::parts(token).is_some();
+        let looks_like_one = agents::parts(token).is_some();
         looks_like_one.then(|| Who::Agent(token.to_string()))
     }
 }
@@ -101,7 +102,7 @@ fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
 pub async fn serve(
     address: SocketAddr,
     server: Arc<Server>,
-    token: String,
+    token: Option<&str>,
     stopping: CancellationToken,
 ) -> Result<(), String> {
     if !address.ip().is_loopback() {
@@ -120,7 +121,15 @@ pub async fn serve(
         .with_cancellation_token(streams.clone());
     let make = move || Ok(server.clone());
     let mcp = StreamableHttpService::new(make, Arc::new(NeverSessionManager::default()), config);
-    let door = Arc::new(Door { hosts, token: digest(token.as_bytes()), mcp });
+    let token = match token {
+        Some(token) => digest(token.as_bytes()),
+        None => {
+            let token = agents::secret().map_err(failed)?;
+            print::note(&format!("token: {token}"));
+            digest(token.as_bytes())
+        }
+    };
+    let door = Arc::new(Door { hosts, token, mcp });
     accept(listener, door, stopping, streams).await.map_err(failed)
 }
 

@@ -150,7 +150,7 @@ impl Gate<'_> {
                 } else if open.ledger.cancelled.is_some() {
                     return Err(GateError::Other(format!("run {} is cancelled", found.id)));
                 }
-                let refused = refused(&open.workflow, event);
+                let refused = refused(&open.workflow, &found.id, event);
                 let mut step = self.decide(&mut open, event, told, errands);
                 if let Some(answer) = refused {
                     step.undo(answer);
@@ -346,6 +346,13 @@ impl Gate<'_> {
 
     /// What programs are told about a run with every answer.
     pub fn guidance(&self, found: &Found, event: &Event) -> Result<Json, GateError> {
+        if found.ledger.cancelled.is_some() {
+            let action = format!("Run {} was cancelled: nothing more can be done in it.", found.id);
+            let none = Json::from(Vec::<Json>::new());
+            let status = Json::from("CANCELLED");
+            let own = [("status", status), ("action", Json::from(action)), ("can", none)];
+            return Ok(Json::from([("guidance", Json::from(own))]));
+        }
         let workflow = self.workflow_of(found)?;
         let Read { document, problem, .. } = self.read(found, &workflow)?;
         let run = run_facts(found, problem);
@@ -465,10 +472,11 @@ impl Gate<'_> {
 }
 
 /// Why somebody may not ask for an action at all; none where he may.
-fn refused(workflow: &Workflow, event: &Event) -> Option<Answer> {
+fn refused(workflow: &Workflow, run: &RunId, event: &Event) -> Option<Answer> {
     let action = workflow.action(&event.name)?;
     let (name, command, actor) = (&action.name, &action.command, event.actor);
-    let way = format!("a person gives the command `phasegate {} {command}", workflow.name);
+    let own = format!("phasegate {} {command} {}", workflow.name, run.name);
+    let way = format!("a person gives the command `{own}");
     if action.people_only() && actor != Actor::Human {
         let reason = format!("`{name}` is for people: {way}` in a terminal");
         return Some(Answer::deny_as("needs_human", reason));
