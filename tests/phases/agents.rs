@@ -151,7 +151,7 @@ fn an_agent_that_is_killed_leaves_nothing_behind() {
     phases.refused(&["submit"], "worker-1 still at work");
     phases.stop(false).allows_saying("WAIT: 1 agent still working.");
     let said = phases.ok(&["kill", "--agent-id", "worker-1"]);
-    assert!(said.contains("Agent worker-1 is ended."), "{said}");
+    assert!(said.contains("Agent worker-1 is told to end."), "{said}");
     let agent = phases.agent("worker-1");
     assert_eq!((&agent["status"], &agent["ended"]), (&json!("killed"), &json!(true)));
     let daemon = phases.scene.read("said/far");
@@ -402,4 +402,16 @@ fn mistakes_in_what_is_asked_for_are_said() {
     let empty = phases.act(&["create", "--title", "", "--phases", "[{\"name\":\"A\"}]"]).stderr;
     assert!(empty.contains("the task needs a title"), "{empty}");
     assert!(phases.act(&["status"]).stderr.contains("there is no run of workflow phases"));
+}
+
+#[test]
+fn agents_that_cost_too_much_are_the_last() {
+    let phases = Phases::without_task("[limits]\ndollars = 2\n");
+    let create = ["create", "--title", "Web", "--phases", "[{\"name\":\"Design\"}]"];
+    assert_eq!(phases.act(&create).code, Some(0));
+    phases.script("worker-1", "echo '{\"type\":\"result\",\"total_cost_usd\":2.5}'; exit 1");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    eventually("it has ended", || phases.agent("worker-1")["ended"] == true);
+    phases.refused(&["deploy", "--prompt", "y"], "has used up its limit of 2 dollars");
+    assert!(phases.stop(false).json.to_string().contains("limit of 2 dollars"));
 }

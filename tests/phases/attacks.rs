@@ -221,11 +221,118 @@ fn only_a_person_approves_an_escalated_phase_and_says_why() {
 fn the_books_are_kept_by_the_rules_and_by_nobody_else() {
     let phases = Phases::new();
     let mut task = phases.task();
-    task["phases"][0]["status"] = json!("APPROVED");
+    for step in task["phases"].as_array_mut().unwrap() {
+        step["status"] = json!("COMPLETED");
+    }
     phases.scene.file(&format!("{}/task.json", super::DIR), task.to_string());
-    let ran = phases.act(&["status"]);
-    assert_eq!(ran.code, Some(0));
-    let said = phases.stop(false);
-    let shown = said.json.to_string();
+    let shown = phases.stop(false).json.to_string();
     assert!(shown.contains("was changed from") && shown.contains("not by Phasegate"), "{shown}");
+    assert!(shown.contains("BOOKS CHANGED"), "{shown}");
+    assert_eq!(phases.task()["phase"], "running");
+    phases.refused(&["accept", "--reason", "x"], "is for people");
+    task["phases"][0]["status"] = json!("APPROVED");
+    task["phases"][1]["status"] = json!("PENDING");
+    phases.scene.file(&format!("{}/task.json", super::DIR), task.to_string());
+    phases.refused(&["advance"], "BOOKS CHANGED");
+    phases.refused(&["deploy", "--prompt", "x"], "BOOKS CHANGED");
+    // A person puts it right, and says so.
+    task["phases"][0]["status"] = json!("ACTIVE");
+    phases.scene.file(&format!("{}/task.json", super::DIR), task.to_string());
+    let ran = phases.by_person(&["accept", "web", "--reason", "it was me"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    phases.becomes(0, "APPROVED");
+    phases.ok(&["advance"]);
+}
+
+#[test]
+fn nobody_is_asked_again_until_somebody_approves() {
+    let phases = Phases::with("REPLACEMENTS = 0\n");
+    phases.script("reviewer-2", "\"$PHASEGATE\" phases verdict --verdict rejected --findings '[{\"type\":\"blocker\",\"severity\":\"high\",\"message\":\"No tests\"}]'");
+    phases.script("reviewer", "sleep 600");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    eventually("one has judged", || {
+        !phases.task()["phases"][0]["review"]["verdicts"].as_array().is_none_or(Vec::is_empty)
+    });
+    // The others are killed, so that the review could be aborted and made again.
+    for agent in ["reviewer-3", "reviewer-4"] {
+        for pid in super::processes(phases.scene.root(), Some(agent)) {
+            super::kill(pid);
+        }
+    }
+    phases.ok(&["status"]);
+    assert_eq!(phases.status(0), "REJECTED");
+    // Nor is the same asked again after something else was.
+    phases.scene.file("other.txt", "x");
+    phases.script("reviewer", "exit 1").script("reviewer-2", "exit 1");
+    phases.ok(&["review"]);
+    phases.becomes(0, "ESCALATED");
+    phases.ok(&["abort-review"]);
+    std::fs::remove_file(phases.scene.path("other.txt")).unwrap();
+    phases.refused(&["review"], "These files were reviewed and refused before");
+}
+
+#[test]
+fn depth_hides_nobody() {
+    let phases = Phases::new();
+    let nested = "n=30; run() { if [ $1 -gt 0 ]; then sh -c \"$SELF\" x $(($1-1)); else \"$PHASEGATE\" phases deploy --prompt x; fi; }";
+    phases.script(
+        "worker-1",
+        &format!("unset PHASEGATE_TOKEN CLAUDECODE\ncat > said/deep.sh <<'X'\n[ $1 -gt 0 ] && {{ sh said/deep.sh $(($1-1)); exit; }}\n\"$PHASEGATE\" phases deploy --prompt x\nX\nsh said/deep.sh 30 > said/tried 2>&1; echo over >> said/tried; sleep 600 # {}", nested.len()),
+    );
+    phases.ok(&["deploy", "--prompt", "x"]);
+    eventually("it has tried", || {
+        phases.scene.exists("said/tried") && phases.scene.read("said/tried").contains("over")
+    });
+    let tried = phases.scene.read("said/tried");
+    assert!(tried.contains("you are worker"), "{tried}");
+}
+
+#[test]
+fn an_agent_does_nothing_but_its_own_work() {
+    let phases = Phases::new();
+    phases.script("worker-1", "echo $PHASEGATE_TOKEN > said/token; sleep 600");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    let token = phases.token();
+    let create = ["create", "--title", "Mine", "--phases", "[{\"name\":\"A\"}]"];
+    let ran = phases.with_token(&token, &create);
+    assert!(ran.stderr.contains("`create_task` is not for worker"), "{ran:?}");
+    for args in [["cancel", RUN, "--reason", "x"].as_slice(), &["release", RUN], &["adopt", RUN]] {
+        let mut command = phases.command();
+        command.args(args).env("PHASEGATE_TOKEN", &token);
+        let ran = finish(phases.scene.spawn(command, b""));
+        assert!(ran.stderr.contains("is not for an agent that a run has started"), "{ran:?}");
+    }
+    let mut command = phases.command();
+    command.args(["task", "next"]).env("PHASEGATE_TOKEN", &token);
+    let ran = finish(phases.scene.spawn(command, b""));
+    assert!(
+        ran.stderr.contains("you are agent worker-1 of run phases/web, and no other"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn a_secret_that_an_agent_prints_is_not_shown() {
+    let phases = Phases::new();
+    phases.script("worker-1", "echo $PHASEGATE_TOKEN > said/token; env; echo over; sleep 600");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    let token = phases.token();
+    let secret = token.split('~').next().unwrap();
+    eventually("it has printed", || {
+        phases.ok(&["output", "--agent-id", "worker-1", "--bytes", "8000"]).contains("over")
+    });
+    let mut whole = phases.scene.ok(&["agent", "logs", "worker-1"]);
+    for cursor in (0..2000).step_by(7) {
+        let cursor = cursor.to_string();
+        let args =
+            ["output", "--agent-id", "worker-1", "--cursor", &cursor, "--bytes", "7", "--json"];
+        if cursor.ends_with('7') {
+            whole += &phases.ok(&args);
+        }
+    }
+    assert!(whole.contains("PHASEGATE_TOKEN=xxxxxxxx"), "{whole}");
+    for part in [&secret[..8], &secret[20..28], &secret[56..]] {
+        assert!(!whole.contains(part), "{part}");
+    }
 }

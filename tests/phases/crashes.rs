@@ -168,3 +168,43 @@ fn a_ledger_that_is_lost_leaves_no_phase_under_review_for_ever() {
         phases.status(0) == "ESCALATED"
     });
 }
+
+#[test]
+fn what_a_killed_supervisor_leaves_behind_is_ended_wherever_it_hides() {
+    let phases = Phases::new();
+    phases.script("worker-1", "setsid sh -c 'echo $$ > said/far; sleep 600' &\nsleep 600");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    eventually("its daemon runs", || phases.scene.exists("said/far"));
+    kill_supervisors(&phases, None);
+    phases.ok(&["status"]);
+    let daemon = std::path::Path::new("/proc").join(phases.scene.read("said/far").trim());
+    let cmdline = daemon.join("cmdline");
+    eventually("it is gone", || std::fs::read(&cmdline).unwrap_or_default().is_empty());
+}
+
+#[test]
+fn an_agent_whose_folder_is_removed_ends() {
+    let phases = Phases::new();
+    phases.script("worker-1", "sleep 600");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    std::fs::remove_dir_all(phases.scene.path(".phasegate/agents")).unwrap();
+    eventually("its supervisor ends", || processes(phases.scene.root(), None).is_empty());
+    assert!(phases.ok(&["status"]).contains("its folder is gone"));
+}
+
+#[test]
+fn nobody_is_started_below_an_agent_that_will_end() {
+    let phases = Phases::new();
+    phases.script("reviewer", "sleep 1; \"$PHASEGATE\" phases verdict --verdict approved");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    phases.becomes(0, "UNDER_REVIEW");
+    kill_supervisors(&phases, Some("reviewer-2"));
+    // The next to look are the other reviewers, with their verdicts.
+    phases.becomes(0, "APPROVED");
+    let agents = phases.agents();
+    let replacement = agents.iter().find(|agent| agent["kind"] == "replacement").unwrap();
+    eventually("it has ended", || {
+        phases.agent(replacement["id"].as_str().unwrap())["ended"] == true
+    });
+    assert_eq!(phases.agent(replacement["id"].as_str().unwrap())["status"], "exited");
+}

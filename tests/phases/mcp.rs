@@ -387,9 +387,8 @@ fn over_http_no_other_host_and_nobody_without_a_token_gets_in() {
         web.call("own-token", "get_phase_status", &json!({}))["guidance"]["status"],
         "ACTIVE"
     );
-    // A token that looks like an agent's and is none gets no answer but that.
-    let told = web.call("0~phases/web~worker-1", "get_phase_status", &json!({}));
-    assert_eq!(told["code"], "unknown_agent", "{told}");
+    // A token that looks like an agent's and is none.
+    assert_eq!(web.post(&[("Authorization", "Bearer 0~phases/web~worker-1")], &list).0, 401);
     let large = "x".repeat(2 << 20);
     assert_ne!(web.post(&[token], &large).0, 200);
 }
@@ -408,8 +407,10 @@ fn over_http_an_agent_is_known_by_its_own_token() {
     let told = web.call(&token, "advance_to_next_phase", &json!({}));
     assert_eq!(told["code"], "not_permitted", "{told}");
     web.call("own-token", "kill_real_agent", &json!({ "agent_id": "worker-1" }));
-    let told = web.call(&token, "update_agent_progress", &json!({ "status": "working" }));
-    assert_eq!(told["code"], "unknown_agent", "{told}");
+    // Its token has ended with it.
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
+    let bearer = format!("Bearer {token}");
+    assert_eq!(web.post(&[("Authorization", &bearer)], &list).0, 401);
 }
 
 #[test]
@@ -461,4 +462,42 @@ fn a_workflow_or_an_address_that_is_not_there_is_said() {
     assert!(ran.stderr.contains("there is no workflow \"nope\""), "{ran:?}");
     let ran = scene.run(&["mcp", "--http", "192.0.2.1:0"]);
     assert!(ran.stderr.contains("is no loopback address"), "{ran:?}");
+}
+
+#[test]
+fn answers_stay_small_whatever_is_found() {
+    let phases = Phases::with("REVIEWERS = [\"a\", \"b\", \"c\", \"d\", \"e\"]\n");
+    let finding = json!({ "type": "issue", "severity": "high", "message": "m".repeat(2_000), "file": "f".repeat(3_000), "line": 7 });
+    let findings = Value::from(vec![finding; 20]).to_string();
+    phases.scene.file("said/findings.json", findings);
+    phases.script(
+        "reviewer",
+        "\"$PHASEGATE\" phases verdict --verdict rejected --findings @said/findings.json",
+    );
+    phases.ok(&["deploy", "--prompt", "x"]);
+    phases.becomes(0, "REJECTED");
+    let mut client = Client::start(&phases, &[], &[]);
+    client.ok("get_phase_status", &json!({}));
+    let mut cursor = json!(0);
+    let mut pages = 0;
+    while cursor.is_number() {
+        let told = client.ok("get_review_status", &json!({ "cursor": cursor }));
+        cursor = told["next_cursor"].clone();
+        pages += 1;
+    }
+    assert_eq!(pages, 34);
+    let told = client.ok("get_review_status", &json!({ "cursor": 99, "whole": true }));
+    assert_eq!(told["findings"][0]["message"].as_str().unwrap().len(), 700);
+    for cursor in [-3, i64::MAX, i64::MIN, 100] {
+        let told = client.ok("get_review_status", &json!({ "cursor": cursor }));
+        let ended = told["next_cursor"].is_null() || told["next_cursor"] == 3;
+        assert!(ended, "{cursor}: {told}");
+    }
+    for cursor in [-3, i64::MAX, i64::MIN] {
+        client.ok(
+            "get_agent_output",
+            &json!({ "agent_id": "worker-1", "cursor": cursor, "bytes": 50 }),
+        );
+    }
+    client.end();
 }

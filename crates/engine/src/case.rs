@@ -68,6 +68,9 @@ pub struct Case {
     /// How many reviews were begun in the run.
     #[serde(default)]
     pub reviews: u64,
+    /// How often somebody else has changed a protected field.
+    #[serde(default)]
+    pub tampered: u64,
     /// Why the state is presumed.
     pub problem: Option<String>,
     pub expect: Expect,
@@ -232,8 +235,8 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
     let event = Event { agent: case.agent.clone(), params, ..Event::new(&case.event, case.actor) };
     let place = workflow.document_of("case");
     let problem = case.problem.clone();
-    let (name, reviews) = ("case".into(), case.reviews);
-    let run = RunFacts { name, document: place, problem, reviews };
+    let (name, reviews, tampered) = ("case".into(), case.reviews, case.tampered);
+    let run = RunFacts { name, document: place, problem, reviews, tampered };
     Ok(decide(&configured, document, &event, &run, Arc::new(evidence)))
 }
 

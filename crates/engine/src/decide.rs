@@ -41,6 +41,8 @@ pub struct RunFacts {
     pub problem: Option<String>,
     /// How many reviews were begun in the run.
     pub reviews: u64,
+    /// How often somebody else has changed a protected field.
+    pub tampered: u64,
 }
 
 impl RunFacts {
@@ -52,6 +54,7 @@ impl RunFacts {
             ("document", Json::from(self.document.as_str())),
             ("dir", Json::from(dir)),
             ("reviews", Json::from(i64::try_from(self.reviews).unwrap_or(i64::MAX))),
+            ("tampered", Json::from(i64::try_from(self.tampered).unwrap_or(i64::MAX))),
             ("problem", self.problem.as_deref().map_or(Json::Null, Json::from)),
         ])
     }

@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use phasegate_engine::step::Event;
+use phasegate_runtime::agents as agent_records;
 use phasegate_runtime::caller;
 use phasegate_runtime::gate::{Found, Gate, GateError};
 use phasegate_runtime::project::Project;
@@ -280,6 +281,14 @@ fn chosen_run(gate: &Gate, name: Option<&str>) -> Result<Found, GateError> {
 /// The client's session, where a command runs inside of one.
 pub fn session() -> Option<String> {
     std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|session| !session.is_empty())
+}
+
+/// Refuses to an agent that Phasegate has started what is not about its own work.
+fn no_agent(what: &str) -> Result<(), Failed> {
+    if std::env::var_os(agent_records::TOKEN).is_some() {
+        return Err(Failed(format!("`{what}` is not for an agent that a run has started")));
+    }
+    Ok(())
 }
 
 /// An event that a command of our own causes.

@@ -69,8 +69,9 @@ pub fn run(
     };
     let wanted = name.map(full);
     if let Some((own, id)) = &caller.agent {
+        let other = own.workflow != workflow;
         let own = own.to_string();
-        if wanted.is_some_and(|wanted| wanted != own) {
+        if other || wanted.is_some_and(|wanted| wanted != own) {
             return Err(GateError::Other(format!("you are agent {id} of run {own}, and no other")));
         }
         return gate.run(&own);

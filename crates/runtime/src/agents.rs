@@ -218,6 +218,7 @@ impl Record {
             (false, None, None) => (Seen::Starting, None),
             (true, Some(started), None) => {
                 started.end_group();
+                self.end_strays();
                 (Seen::Ended(since, self.crash("its supervisor was killed")), None)
             }
             (true, None, None) if self.starts >= MOST_STARTS => {
@@ -242,6 +243,25 @@ impl Record {
         }
     }
 
+    /// Ends what a supervisor that was killed has left behind in other groups: whatever has the secret
+    /// in its environment.
+    fn end_strays(&self) {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mark = format!("{TOKEN}=");
+        for entry in entries {
+            let pid = entry.file_name().to_str().and_then(|pid| pid.parse().ok());
+            let Some(pid) = pid.and_then(Pid::from_raw) else { continue };
+            let Ok(variables) = fs::read(entry.path().join("environ")) else { continue };
+            let variables = variables.split(|byte| *byte == 0);
+            let mut tokens = variables.filter_map(|it| it.strip_prefix(mark.as_bytes()));
+            let token = tokens.next().map(String::from_utf8_lossy);
+            let secret = token.as_deref().and_then(parts).map(|(secret, ..)| secret);
+            if secret.is_some_and(|secret| self.knows(secret)) {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
     /// Starts the supervisor, which is given the lock.
     ///
     /// # Errors
@@ -261,6 +281,7 @@ impl Record {
             .args(RUN)
             .arg(run.to_string())
             .arg(id)
+            .env_remove(process::SERVER_TOKEN)
             .env(TOKEN, token(run, id, secret))
             .env("PHASEGATE", &program)
             .env("PHASEGATE_RUN", run.to_string())
@@ -303,10 +324,16 @@ impl Record {
             Err(error) => return Err(error),
         };
         let size = log.metadata()?.len();
-        log.seek(SeekFrom::Start(from.min(size)))?;
+        let (from, most) = (from.min(size), most.min(size));
+        // With what is around it: a secret may begin before, or end after.
+        let start = from.saturating_sub(SECRET as u64);
+        log.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
-        log.take(most).read_to_end(&mut bytes)?;
-        Ok((bytes, size))
+        log.take(from - start + most + SECRET as u64).read_to_end(&mut bytes)?;
+        mask(&mut bytes);
+        let skipped = usize::try_from(from - start).unwrap_or(usize::MAX);
+        let wanted = bytes.into_iter().skip(skipped);
+        Ok((wanted.take(usize::try_from(most).unwrap_or(usize::MAX)).collect(), size))
     }
 
     /// Where its log is.
@@ -329,6 +356,24 @@ impl Started {
             && process::birth(self.pid) == self.birth
         {
             let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// How long a secret is, with the sign that follows it in a token.
+const SECRET: usize = 65;
+
+/// Makes secrets unreadable: an agent that prints its environment must not give its own away.
+fn mask(bytes: &mut [u8]) {
+    let mut run = 0;
+    for at in 0..bytes.len() {
+        if bytes[at].is_ascii_hexdigit() {
+            run += 1;
+        } else {
+            if bytes[at] == b'~' && run >= SECRET - 1 {
+                bytes[at + 1 - SECRET..at].fill(b'x');
+            }
+            run = 0;
         }
     }
 }
@@ -388,7 +433,7 @@ pub fn supervise(root: &Path, record: &Record) -> io::Result<()> {
                 birth: process::birth(child.id()),
             };
             write(&folder.join("started.json"), &started)?;
-            let gone = || told.load(Ordering::Relaxed) || asked.exists();
+            let gone = || told.load(Ordering::Relaxed) || asked.exists() || !folder.exists();
             let printed = || log.metadata().map_or(0, |meta| meta.len());
             process::watch(child, record.timeout, &gone, &printed)
         }

@@ -11,16 +11,25 @@ use crate::gate::{Gate, GateError};
 use crate::process;
 use crate::run::RunId;
 
-/// How many processes are looked at.
-const MOST_PROCESSES: usize = 12;
+/// How many processes are written down.
+const MOST_SHOWN: usize = 12;
+
+/// How many are looked at: whoever is deeper hides something.
+const MOST_PROCESSES: usize = 2_000;
 
 /// Clients that are known by the name of their process.
 const CLIENTS: &[&str] =
     &["claude", "codex", "copilot", "cursor-agent", "droid", "gemini", "opencode", "qwen"];
 
-/// The processes above this one, the nearest first, as `name pid`; none where the system does not
-/// tell.
+/// The processes above this one, the nearest first, as `name pid`, the first few of them; none where
+/// the system does not tell.
 pub fn ancestry() -> Vec<String> {
+    let mut processes = processes();
+    processes.truncate(MOST_SHOWN);
+    processes
+}
+
+fn processes() -> Vec<String> {
     let mut found = Vec::new();
     let mut next = std::os::unix::process::parent_id().to_string();
     while found.len() < MOST_PROCESSES && next != "0" {
@@ -41,7 +50,10 @@ pub fn client() -> Option<String> {
     if let Some(found) = mise_agent_env::detect() {
         return Some(format!("{} ({} is set)", found.agent, found.signal));
     }
-    let processes = ancestry();
+    let processes = processes();
+    if processes.len() >= MOST_PROCESSES {
+        return Some("more processes than can be looked at".into());
+    }
     let mut processes = processes.iter().filter_map(|process| process.split_once(' '));
     processes.find_map(|(name, pid)| {
         let known = CLIENTS.contains(&name).then(|| name.to_string());
@@ -114,8 +126,9 @@ pub fn actor() -> Actor {
 
 /// Whether we run below something that Phasegate has started.
 pub fn is_supervised() -> bool {
-    let processes = ancestry();
-    processes.iter().any(|it| it.split_once(' ').is_some_and(|(_, pid)| is_supervisor(pid)))
+    let processes = processes();
+    processes.len() >= MOST_PROCESSES
+        || processes.iter().any(|it| it.split_once(' ').is_some_and(|(_, pid)| is_supervisor(pid)))
 }
 
 /// Refuses what only a person may do.

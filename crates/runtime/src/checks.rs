@@ -232,7 +232,10 @@ impl Checks {
         let place = world::inside(&self.root, &format!("{FOLDER}/tree")).ok()?;
         fs::create_dir_all(&place).ok()?;
         ignored_by_git(&self.root.join(FOLDER)).ok()?;
-        git::tree(&self.root, &place, &self.apart).or_else(|| self.listing())
+        // Two kinds of marks never compare equal, so one that fails for a moment is asked again.
+        let by_git = || git::tree(&self.root, &place, &self.apart);
+        let by_names = || if git::is_there() { None } else { self.listing() };
+        by_git().or_else(by_git).or_else(by_names)
     }
 
     /// Without git: which files there are, how large, and when each was changed.

@@ -74,6 +74,8 @@ pub enum GateError {
     #[error("{1}")]
     Exists(String, String),
     #[error("{0}")]
+    NotPermitted(String),
+    #[error("{0}")]
     Unreadable(String),
     #[error("{0}")]
     Other(String),
@@ -88,6 +90,8 @@ pub struct Gate<'p> {
     watch: Option<&'p Watch>,
     /// Whether it only looks, and does nothing about agents that have ended.
     observes: bool,
+    /// Whether it is that of a supervisor whose agent has ended.
+    supervises: bool,
 }
 
 impl<'p> Gate<'p> {
@@ -99,6 +103,7 @@ impl<'p> Gate<'p> {
             loaded: RefCell::default(),
             watch: None,
             observes: false,
+            supervises: false,
         }
     }
 
@@ -112,6 +117,12 @@ impl<'p> Gate<'p> {
     #[must_use]
     pub fn observing(self) -> Gate<'p> {
         Gate { observes: true, ..self }
+    }
+
+    /// The same, for a supervisor whose agent has ended: nobody ends with it.
+    #[must_use]
+    pub fn supervising(self) -> Gate<'p> {
+        Gate { supervises: true, ..self }
     }
 
     /// The workflow, read once.

@@ -88,6 +88,11 @@ pub fn tree(root: &Path, place: &Path, apart: &[String]) -> Option<String> {
     tree.map(|tree| tree.trim_end().to_string())
 }
 
+/// Whether there is a git at all.
+pub fn is_there() -> bool {
+    said(Command::new("git").arg("--version").stdin(Stdio::null()).stderr(Stdio::null())).is_some()
+}
+
 /// Settings, by environment, without which a file's content would be what a filter makes of it: a
 /// program that a repository's settings name.
 fn without_filters(root: &Path) -> Vec<(String, String)> {

@@ -138,6 +138,18 @@ impl Tally {
         (None, warning)
     }
 
+    /// Why no agent is started any more; none where there is money left.
+    pub fn spent(&self, run: &str, limits: &Limits) -> Option<String> {
+        let limit = limits.dollars.filter(|limit| *limit > 0)?;
+        let dollars = self.micro_dollars / 1_000_000;
+        (dollars >= limit).then(|| {
+            format!(
+                "run {run} has used up its limit of {limit} dollars, so no agent is started. Raise \
+                 `dollars` in the limits of the configuration to go on"
+            )
+        })
+    }
+
     /// Counts a stop that the rules want to block. The answer is the one to give instead, if a
     /// limit is reached; the texts are warnings of limits that are near.
     pub fn count(

@@ -52,7 +52,8 @@ pub fn cost(log: &Path) -> Cost {
 /// Dollars in millionths.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not below zero")]
 pub fn micro_dollars(dollars: Option<f64>) -> u64 {
-    (dollars.unwrap_or(0.0).max(0.0) * 1e6).round() as u64
+    // A million dollars are a lie.
+    (dollars.unwrap_or(0.0).clamp(0.0, 1e6) * 1e6).round() as u64
 }
 
 /// The command of an agent: it prints what it does as it does it, and has our own MCP server and no

@@ -44,6 +44,9 @@ pub struct Ledger {
     /// Changes of protected fields that were not ours, the last ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tampered: Vec<Tampered>,
+    /// How many there were.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tampered_in_all: u64,
     /// The session that the run belongs to.
     #[serde(default)]
     pub owner: Option<Owner>,
@@ -89,6 +92,11 @@ pub struct Ledger {
     /// without being read.
     #[serde(default)]
     pub finished: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Who owns a run, and the last sign of life.

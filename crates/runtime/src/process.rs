@@ -39,6 +39,9 @@ const MOST_GENERATIONS: usize = 64;
 /// More output than this is a fault of the program.
 const MOST_OUTPUT: u64 = 64 << 20;
 
+/// Who has this token leads the work: nobody below us does.
+pub const SERVER_TOKEN: &str = "PHASEGATE_HTTP_TOKEN";
+
 /// Hooks below a process of ours let every stop go: an agent in it is not the one that is gated.
 pub const DISABLE: &str = "PHASEGATE_DISABLE";
 
@@ -116,6 +119,7 @@ pub fn run(
         .args(command)
         .current_dir(folder)
         .envs(variables.iter().copied())
+        .env_remove(SERVER_TOKEN)
         .env(DISABLE, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

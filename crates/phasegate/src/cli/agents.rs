@@ -201,6 +201,6 @@ fn supervise(project: &Project, run: &str, id: &str) -> Outcome {
     let record = gate.agent(&own, id).ok_or_else(|| format!("there is no agent {id}"))?;
     agents::supervise(&project.root, &record)?;
     // The run goes on by itself: its rules hear of the end now, not when somebody looks next.
-    gate.run(run)?;
+    Gate::new(project).supervising().run(run)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,7 +8,7 @@ use phasegate_runtime::gate::{CANCEL, Gate};
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
-use super::{Failed, Outcome, chosen_run, event};
+use super::{Failed, Outcome, chosen_run, event, no_agent};
 use crate::print;
 
 #[derive(Debug, Args)]
@@ -24,6 +24,7 @@ pub struct Options {
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
+    no_agent("cancel")?;
     let gate = Gate::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
     let open = gate.is_working(&run);

@@ -9,7 +9,7 @@ use phasegate_runtime::gate::{Found, Gate};
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
-use super::{Failed, Outcome, chosen_run, event, session};
+use super::{Failed, Outcome, chosen_run, event, no_agent, session};
 use crate::print;
 
 #[derive(Debug, Args)]
@@ -57,6 +57,7 @@ fn give(
     to: Option<String>,
     as_json: bool,
 ) -> Outcome {
+    no_agent(name)?;
     let gate = Gate::new(project);
     let run: Found = chosen_run(&gate, run)?;
     if !gate.is_working(&run) {

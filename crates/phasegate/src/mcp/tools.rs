@@ -83,6 +83,7 @@ impl From<GateError> for Refusal {
             GateError::Gone(..) => "gone",
             GateError::Over => "over",
             GateError::Exists(..) => "exists",
+            GateError::NotPermitted(_) => "not_permitted",
             _ => "failed",
         };
         Refusal::new(code, error.to_string())
@@ -129,6 +130,10 @@ impl Tools {
             .map_err(|error| Refusal::new("unknown_agent", error.to_string()))?;
         let action = workflow.actions.iter().find(|action| tool_name(action) == name);
         let action = action.ok_or_else(|| Refusal::new("unknown_tool", name))?;
+        if matches!(who, Who::Stranger) && !matches!(action.does, Does::Show { .. }) {
+            let message = "you are below an agent and do not show its secret: you may look";
+            return Err(Refusal::new("not_permitted", message));
+        }
         let event = request::event(&action.name, &caller, cli::session(), Json::object());
         if let Does::Create { name, document, .. } = &action.does {
             let (_, given) = given(&workflow, action, arguments)?;
@@ -214,6 +219,12 @@ impl Tools {
         let found = request::run(gate, &self.workflow, &caller, run, true);
         let found = found.map_err(|error| Refusal::new("unknown_run", error.to_string()))?;
         Ok((caller, found))
+    }
+
+    /// Whether a token is that of an agent that lives.
+    pub fn knows(&self, token: &str) -> bool {
+        let project = open(&self.root);
+        project.is_ok_and(|project| Gate::new(&project).observing().identify(token).is_ok())
     }
 
     /// The runs of the workflow, as JSON.
@@ -346,11 +357,6 @@ fn create(
     texts: (Option<TextId>, TextId),
     event: &Event,
 ) -> Result<Value, Refusal> {
-    let action = workflow.action(&event.name);
-    if action.is_some_and(|action| !action.is_for(event.actor)) {
-        let message = format!("`{}` is not for {}", event.name, event.actor);
-        return Err(Refusal::new("not_permitted", message));
-    }
     let (run, answered) = gate.start(workflow, texts, event)?;
     if let Some(Answer::Deny { reason, code }) = answered.map(|answered| answered.answer) {
         return Err(Refusal::new(code.as_deref().unwrap_or("refused"), reason));

@@ -52,6 +52,12 @@ impl Server {
         Server { tools, own, stopping }
     }
 
+    /// Whether a token is that of an agent that lives.
+    pub async fn knows(&self, token: &str) -> bool {
+        let token = token.to_string();
+        self.work(move |tools| tools.knows(&token)).await.unwrap_or(false)
+    }
+
     fn who(&self, context: &RequestContext<RoleServer>) -> Result<Who, ErrorData> {
         let parts = context.extensions.get::<http::request::Parts>();
         let asked = parts.and_then(|parts| parts.extensions.get::<Who>());

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use http::{Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -36,6 +36,9 @@ const PATH: &str = "/mcp";
 /// How long a client may take to say what it wants.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 
+/// And to say all of it.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
 /// How long answers may take after the server was told to end.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -46,6 +49,7 @@ struct Door {
     hosts: [String; 3],
     /// The digest of the token of whoever has others work.
     token: String,
+    server: Arc<Server>,
     /// Without sessions: a server that was killed and started again goes on.
     mcp: StreamableHttpService<Arc<Server>, NeverSessionManager>,
 }
@@ -65,7 +69,11 @@ impl Door {
             return plain(StatusCode::NOT_FOUND, "Not Found: the server is at /mcp\n");
         }
         let given = header(AUTHORIZATION).and_then(Result::ok).and_then(bearer);
-        let Some(who) = given.and_then(|token| self.who(token)) else {
+        let who = match given.map(str::to_string) {
+            Some(token) => self.who(token).await,
+            None => None,
+        };
+        let Some(who) = who else {
             let text = "Unauthorized: the server's token, or an agent's, is wanted\n";
             let mut response = plain(StatusCode::UNAUTHORIZED, text);
             let challenge = HeaderValue::from_static("Bearer realm=\"phasegate\"");
@@ -73,17 +81,21 @@ impl Door {
             return response;
         };
         request.extensions_mut().insert(who);
-        self.mcp.handle(request).await
+        // A body that never comes keeps nobody.
+        let (parts, body) = request.into_parts();
+        let body = timeout(BODY_TIME, Limited::new(body, MOST_BYTES).collect()).await;
+        let Ok(Ok(body)) = body else {
+            return plain(StatusCode::BAD_REQUEST, "Bad Request: too large, or it never came\n");
+        };
+        self.mcp.handle(Request::from_parts(parts, Full::new(body.to_bytes()))).await
     }
 
-    /// Whose token it is. Digests are compared, so the time tells nothing. An agent's is looked up
-    /// when it asks for something.
-    fn who(&self, token: &str) -> Option<Who> {
+    /// Whose token it is. Digests are compared, so the time tells nothing.
+    async fn who(&self, token: String) -> Option<Who> {
         if digest(token.as_bytes()) == self.token {
             return Some(Who::Orchestrator);
         }
-        let looks_like_one = agents::parts(token).is_some();
-        looks_like_one.then(|| Who::Agent(token.to_string()))
+        self.server.knows(&token).await.then_some(Who::Agent(token))
     }
 }
 
@@ -119,7 +131,8 @@ pub async fn serve(
         .with_json_response(true)
         .with_max_request_body_bytes(MOST_BYTES)
         .with_cancellation_token(streams.clone());
-    let make = move || Ok(server.clone());
+    let served = server.clone();
+    let make = move || Ok(served.clone());
     let mcp = StreamableHttpService::new(make, Arc::new(NeverSessionManager::default()), config);
     let token = match token {
         Some(token) => digest(token.as_bytes()),
@@ -129,7 +142,7 @@ pub async fn serve(
             digest(token.as_bytes())
         }
     };
-    let door = Arc::new(Door { hosts, token, mcp });
+    let door = Arc::new(Door { hosts, token, server, mcp });
     accept(listener, door, stopping, streams).await.map_err(failed)
 }
 

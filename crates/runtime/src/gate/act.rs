@@ -52,6 +52,11 @@ impl Gate<'_> {
         texts: (Option<TextId>, TextId),
         event: &Event,
     ) -> Result<(RunId, Option<Answered>), GateError> {
+        let action = workflow.action(&event.name);
+        if action.is_some_and(|action| !action.is_for(event.actor)) {
+            let message = format!("`{}` is not for {}", event.name, event.actor);
+            return Err(GateError::NotPermitted(message));
+        }
         match self.create(workflow, Some(texts), event) {
             Err(GateError::Exists(place, _)) if workflow.hears(&event.name) => {
                 let own = |run: &Found| run.id.workflow == workflow.name && run.place == place;

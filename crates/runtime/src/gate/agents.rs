@@ -16,6 +16,7 @@ use phasegate_engine::workflow::Workflow;
 use super::document::written;
 use super::{Found, Gate, GateError};
 use crate::agents::{self, Ended, Record, Seen};
+use crate::caller;
 use crate::checks::{Checks, Ran};
 use crate::ledger::Ledger;
 use crate::run::RunId;
@@ -77,6 +78,10 @@ impl Gate<'_> {
         let root = &self.project.root;
         let failed = |error: std::io::Error| GateError::Other(format!("run {}: {error}", found.id));
         let new = |agent: &Record| agent.started.is_none() && !agent.is_over();
+        // What is started below an agent would end with it.
+        if !self.supervises && caller::is_supervised() {
+            return Ok(Vec::new());
+        }
         if !found.ledger.agents.values().any(new) {
             return Ok(Vec::new());
         }
@@ -128,7 +133,8 @@ impl Gate<'_> {
                 let event = tell(agent, id, news);
                 let cost = agent.ended.as_ref().map_or(0, |ended| ended.micro_dollars);
                 let over = open.ledger.cancelled.is_some();
-                open.ledger.tally.micro_dollars += cost;
+                let spent = &mut open.ledger.tally.micro_dollars;
+                *spent = spent.saturating_add(cost);
                 let mut step = self.decide(&mut open, &event, &Told::default(), errands);
                 let accepted = Answer::Allow { outcome: None, until: None, message: None };
                 if over {

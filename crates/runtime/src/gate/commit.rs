@@ -161,7 +161,9 @@ impl Gate<'_> {
         told: &Told,
         errands: &Errands,
     ) -> Step {
-        let run = run_facts(open.found, open.read.problem.clone());
+        let mut run = run_facts(open.found, open.read.problem.clone());
+        // What was noticed only now counts, too.
+        run.tampered = open.ledger.tampered_in_all;
         let world = self.world(&open.workflow, &open.ledger, told, &errands.fresh);
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
     }

@@ -69,7 +69,8 @@ impl Gate<'_> {
 /// What an expression sees as `run`.
 pub(super) fn run_facts(found: &Found, problem: Option<String>) -> RunFacts {
     let (name, document) = (found.id.name.clone(), found.place.clone());
-    RunFacts { name, document, problem, reviews: found.ledger.tally.reviews }
+    let (reviews, tampered) = (found.ledger.tally.reviews, found.ledger.tampered_in_all);
+    RunFacts { name, document, problem, reviews, tampered }
 }
 
 pub(super) fn parse(place: &str, bytes: &[u8]) -> Result<Json, GateError> {

@@ -283,6 +283,19 @@ impl Gate<'_> {
             step.undo(without(event, Until::Human, message));
             return Ok(());
         }
+        let starts = step.effects.iter().any(|effect| matches!(effect, Effect::Start(_)));
+        let limits = self.project.config.limits(&open.found.id.workflow);
+        let run = open.found.id.to_string();
+        if let Some(why) = open.ledger.tally.spent(&run, &limits).filter(|_| starts) {
+            if event.is_question() {
+                step.undo(Answer::allow_saying(Outcome::Budget, why));
+            } else {
+                // Nobody may be there to hear it now.
+                open.ledger.untold.push(why.clone());
+                step.undo(Answer::deny_as("budget", why));
+            }
+            return Ok(());
+        }
         if let Some(review) = step.review.take() {
             return self.ask_reviewer(open, errands, event, review, step);
         }

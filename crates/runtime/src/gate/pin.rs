@@ -217,6 +217,7 @@ impl Gate<'_> {
             notes.push(format!("run {id}: {change}."));
             ledger.protected.insert(change.field.clone(), change.to.clone());
             ledger.tampered.push(change);
+            ledger.tampered_in_all += 1;
         }
         let more = ledger.tampered.len().saturating_sub(MOST_TAMPERED);
         ledger.tampered.drain(..more);
