@@ -9,6 +9,7 @@ mod check;
 mod demo;
 mod draw;
 mod eject;
+mod init;
 mod lint;
 mod list;
 mod log;
@@ -60,6 +61,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Put the hooks and the MCP server into the settings of coding agents' clients
+    #[command(
+        after_help = "Examples:\n  phasegate init --print\n  phasegate init --client claude,codex\n  phasegate init --user"
+    )]
+    Init(init::Options),
+    /// Take them out again, and nothing else
+    Uninstall(init::Uninstall),
     /// List the workflows that are known here
     List(Output),
     /// Show the runs of this project
@@ -225,6 +233,8 @@ fn project(folder: &Path) -> Result<Project, Failed> {
 
 fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome {
     match command {
+        Command::Init(options) => init::run(project, &options),
+        Command::Uninstall(options) => init::uninstall(project, &options),
         Command::List(options) => list::run(project, options.json),
         Command::Status(options) => status::run(project, options.json),
         Command::Why(options) => why::run(project, &options),

@@ -15,8 +15,9 @@ use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::world::Told;
-use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+use crate::client::{CLIENTS, Client, Payload, Reply};
 use crate::print;
 
 /// A payload larger than this is not read.
@@ -39,60 +40,12 @@ enum Happened {
     Sign(Sign),
 }
 
-/// What Claude Code sends. Every field may be missing, and others may be there.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Payload {
-    hook_event_name: Option<String>,
-    session_id: Option<String>,
-    transcript_path: Option<PathBuf>,
-    cwd: Option<PathBuf>,
-    stop_hook_active: Option<bool>,
-    last_assistant_message: Option<String>,
-    background_tasks: Option<Vec<BackgroundTask>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct BackgroundTask {
-    status: Option<String>,
-}
-
-impl BackgroundTask {
-    /// A task that says nothing about its end is still running.
-    fn runs(&self) -> bool {
-        !matches!(
-            self.status.as_deref(),
-            Some("completed" | "failed" | "killed" | "cancelled" | "stopped" | "done")
-        )
-    }
-}
-
-/// What Claude Code understands.
-#[derive(Debug, Default, Serialize)]
-struct Output {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    decision: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(rename = "systemMessage", skip_serializing_if = "Option::is_none")]
-    system_message: Option<String>,
-    #[serde(rename = "hookSpecificOutput", skip_serializing_if = "Option::is_none")]
-    specific: Option<Specific>,
-}
-
-#[derive(Debug, Serialize)]
-struct Specific {
-    #[serde(rename = "hookEventName")]
-    event: &'static str,
-    #[serde(rename = "additionalContext")]
-    context: String,
-}
-
 const HELP: &str = "\
 Answers a hook of a coding agent's client. The client runs it; people need not.
 
-Usage: phasegate hook EVENT [--client claude]
+Usage: phasegate hook EVENT [--client NAME]
+
+Clients: claude (the default), codex, gemini, qwen, copilot, vscode, cursor, droid
 
 Events:
   stop                the gate: may the agent stop?
@@ -107,31 +60,38 @@ PHASEGATE_DISABLE=1 in the environment allows every stop.";
 /// `phasegate [-C DIR] hook EVENT [--client NAME]`
 pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
     if std::env::var_os("PHASEGATE_DISABLE").is_some_and(|value| value == "1") {
-        return say(&Output::default(), 0);
+        return say(Client::Claude, &Reply::default(), 0);
     }
     if args.first().is_some_and(|first| first == "--help" || first == "-h") {
         print::line(HELP);
         return ExitCode::SUCCESS;
     }
-    let answered = catch_unwind(AssertUnwindSafe(|| run(folder, args)));
+    // A command that is not understood is answered as the usual client understands it.
+    let asked = arguments(args);
+    let client = asked.as_ref().map_or(Client::Claude, |asked| asked.client);
+    let answered = catch_unwind(AssertUnwindSafe(|| run(folder, asked)));
     match answered {
-        Ok(Ok((output, code))) => say(&output, code),
-        Ok(Err(failure)) => say(&failure.output(), 0),
-        Err(_) => say(&Failure::new(None, "an internal error; please report it").output(), 0),
+        Ok(Ok((reply, code))) => say(client, &reply, code),
+        Ok(Err(failure)) => say(client, &failure.reply(), 0),
+        Err(_) => {
+            let failure = Failure::new(None, "an internal error; please report it");
+            say(client, &failure.reply(), 0)
+        }
     }
 }
 
-fn say(output: &Output, code: u8) -> ExitCode {
-    print::line(&spaced(output));
-    ExitCode::from(code)
+fn say(client: Client, reply: &Reply, code: u8) -> ExitCode {
+    print::line(&spaced(&client.reply(reply)));
+    // Where the client has no words for the user, its log has them.
+    if let (Some(message), true) = (&reply.message, client != Client::Claude) {
+        print::note(message);
+    }
+    ExitCode::from(if client.heeds_exit() { code } else { 0 })
 }
 
 /// The JSON with a space behind every colon and comma between members, as the contracts that we
 /// implement show it.
-fn spaced(output: &Output) -> String {
-    let Ok(serde_json::Value::Object(members)) = serde_json::to_value(output) else {
-        return "{}".into();
-    };
+fn spaced(members: &Map<String, Value>) -> String {
     let members: Vec<String> =
         members.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
     format!("{{{}}}", members.join(", "))
@@ -149,33 +109,37 @@ impl Failure {
     }
 
     /// Says and keeps it.
-    fn output(&self) -> Output {
+    fn reply(&self) -> Reply {
         fault_log::note(self.project.as_deref(), &self.message);
         let message = format!("phasegate: {} (The stop was allowed.)", self.message);
-        Output { system_message: Some(message), ..Output::default() }
+        Reply { message: Some(message), ..Reply::default() }
     }
 }
 
-fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure> {
+fn run(folder: Option<&Path>, asked: Result<Asked, String>) -> Result<(Reply, u8), Failure> {
     let nowhere = |message: String| Failure::new(None, message);
-    let (name, event, happened) = arguments(args).map_err(nowhere)?;
+    let Asked { name, event, happened, client } = asked.map_err(nowhere)?;
     let payload = read().map_err(nowhere)?;
-    if let Some(other) = payload.hook_event_name.as_ref().filter(|name| *name != event) {
+    if let Some(other) = payload.event().filter(|other| !client.is_event(name, other)) {
         return Err(nowhere(format!("the payload is of the event {other}, not of {event}")));
     }
+    if payload.is_broken_off() {
+        return Ok((Reply::default(), 0));
+    }
     // Links are resolved, so that a project is found from wherever it is entered.
-    let cwd = payload.cwd.as_deref().or(folder).unwrap_or(Path::new("."));
+    let told = payload.folder();
+    let cwd = told.as_deref().or(folder).unwrap_or(Path::new("."));
     let cwd =
         cwd.canonicalize().ok().filter(|cwd| cwd.is_dir()).ok_or_else(|| {
             nowhere(format!("the payload's `cwd` is no folder: {}", cwd.display()))
         })?;
     let found =
         Project::find(&cwd).map_err(|error| Failure::new(Some(&error.root), error.to_string()))?;
-    let Some(project) = found else { return Ok((Output::default(), 0)) };
+    let Some(project) = found else { return Ok((Reply::default(), 0)) };
     let gate = Gate::new(&project);
     let sign = match happened {
         Happened::Stop => {
-            let verdict = gate.stop(&stop(payload));
+            let verdict = gate.stop(&stop(&payload, client));
             let output = answer(&project, &verdict);
             // The process ends now: freeing a large document piece by piece would only delay the
             // answer.
@@ -185,44 +149,41 @@ fn run(folder: Option<&Path>, args: &[OsString]) -> Result<(Output, u8), Failure
         Happened::Sign(sign) => sign,
     };
     // Who does not say who he is, owns nothing.
-    let Stop { session: Some(session), told, .. } = stop(payload) else {
-        return Ok((Output::default(), 0));
+    let Stop { session: Some(session), told, .. } = stop(&payload, client) else {
+        return Ok((Reply::default(), 0));
     };
     let heard = Event { session: Some(session.clone()), ..Event::new(name, Actor::Engine) };
     let (notes, faults) = gate.sign(&session, sign, &heard, &told);
     for fault in &faults {
         fault_log::note(Some(&project.root), fault);
     }
-    let system_message = (!faults.is_empty()).then(|| format!("phasegate: {}", sentences(&faults)));
+    let message = (!faults.is_empty()).then(|| format!("phasegate: {}", sentences(&faults)));
     let context = format!("Phasegate: {}", notes.join("\n\n"));
-    let specific = (!notes.is_empty()).then_some(Specific { event, context });
-    Ok((Output { system_message, specific, ..Output::default() }, 0))
+    let context = (!notes.is_empty()).then_some((event, context));
+    Ok((Reply { message, context, block: None }, 0))
 }
 
-fn stop(payload: Payload) -> Stop {
-    let background = payload.background_tasks.iter().flatten().any(BackgroundTask::runs);
+fn stop(payload: &Payload, client: Client) -> Stop {
     Stop {
-        session: payload.session_id.filter(|session| !session.is_empty()),
-        after_block: payload.stop_hook_active,
-        background,
-        client_cap: client_cap(),
-        told: Told {
-            last_message: payload.last_assistant_message,
-            transcript: payload.transcript_path,
-        },
+        session: payload.session(),
+        after_block: payload.after_block(),
+        background: payload.has_background_work(),
+        client_cap: client.cap().map(|cap| (cap.most, cap.on_all)),
+        time: client.time(),
+        told: Told { last_message: payload.last_message(), transcript: payload.transcript() },
     }
 }
 
-/// Claude Code honours so many blocks in a row without a tool call, then ends the turn as if it had
-/// succeeded. The environment can change the number; 0 means no cap.
-fn client_cap() -> Option<u64> {
-    let set = std::env::var("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP").ok();
-    let cap = set.and_then(|cap| cap.trim().parse().ok()).unwrap_or(8);
-    (cap > 0).then_some(cap)
+/// What the installed command asks for.
+struct Asked {
+    name: &'static str,
+    event: &'static str,
+    happened: Happened,
+    client: Client,
 }
 
 /// The event and the client, which the installed command names.
-fn arguments(args: &[OsString]) -> Result<(&'static str, &'static str, Happened), String> {
+fn arguments(args: &[OsString]) -> Result<Asked, String> {
     let mut args = args.iter().cloned();
     let event = args.next().unwrap_or_default();
     let known = EVENTS.iter().find(|(name, ..)| event == *name);
@@ -231,17 +192,19 @@ fn arguments(args: &[OsString]) -> Result<(&'static str, &'static str, Happened)
         let (event, names) = (event.to_string_lossy(), names.join(", "));
         return Err(format!("there is no hook event {event:?}; there are: {names}"));
     };
+    let mut client = Client::Claude;
     while let Some(arg) = args.next() {
-        let client = match arg.to_str().and_then(|arg| arg.strip_prefix("--client")) {
+        let named = match arg.to_str().and_then(|arg| arg.strip_prefix("--client")) {
             Some("") => args.next().unwrap_or_default().to_string_lossy().into_owned(),
             Some(value) if value.starts_with('=') => value[1..].to_string(),
             _ => return Err(format!("unknown argument {:?}", arg.to_string_lossy())),
         };
-        if client != "claude" {
-            return Err(format!("there is no client {client:?}; there is: claude"));
-        }
+        client = Client::named(&named).ok_or_else(|| {
+            let known: Vec<&str> = CLIENTS.iter().map(|client| client.name()).collect();
+            format!("there is no client {named:?}; there are: {}", known.join(", "))
+        })?;
     }
-    Ok((name, event, *happened))
+    Ok(Asked { name, event, happened: *happened, client })
 }
 
 fn read() -> Result<Payload, String> {
@@ -271,7 +234,7 @@ fn sentences(messages: &[String]) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-fn answer(project: &Project, verdict: &Verdict) -> (Output, u8) {
+fn answer(project: &Project, verdict: &Verdict) -> (Reply, u8) {
     let mut faults = verdict.faults.clone();
     let mut messages = verdict.notes.clone();
     for Answered { run, answer, notes, .. } in &verdict.answers {
@@ -294,14 +257,11 @@ fn answer(project: &Project, verdict: &Verdict) -> (Output, u8) {
     if !faults.is_empty() && block.is_none() {
         messages.push("(The stop was allowed.)".into());
     }
-    let system_message =
-        (!messages.is_empty()).then(|| format!("phasegate: {}", sentences(&messages)));
+    let message = (!messages.is_empty()).then(|| format!("phasegate: {}", sentences(&messages)));
     match block {
         Some(Answered { answer: Answer::Block { reason }, block_exit, .. }) => {
-            let reason = Some(reason.clone());
-            let decision = Some("block");
-            (Output { decision, reason, system_message, specific: None }, *block_exit)
+            (Reply { block: Some(reason.clone()), message, context: None }, *block_exit)
         }
-        _ => (Output { system_message, ..Output::default() }, 0),
+        _ => (Reply { message, ..Reply::default() }, 0),
     }
 }

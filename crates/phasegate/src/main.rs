@@ -2,6 +2,7 @@
 //! dispatched before anything else is set up: it must cost nothing where there is nothing to do.
 
 mod cli;
+mod client;
 mod hook;
 mod mcp;
 mod print;

@@ -98,7 +98,7 @@ pub struct Situation<'a> {
     /// Whether the agent used a tool since the last block, where that is known.
     pub used_tools: Option<bool>,
     /// How many such blocks the client takes before it ends the turn on its own.
-    pub client_cap: Option<u64>,
+    pub client_cap: Option<(u64, bool)>,
     pub reason: &'a str,
     /// How often the workflow itself wants to insist.
     pub patience: u64,
@@ -218,11 +218,16 @@ impl Tally {
             }
         }
         // One below the client's cap: the client would end the turn as if all were well.
-        if let Some(cap) = now.client_cap.filter(|cap| *cap > 0 && self.idle >= *cap) {
+        let reached = |(most, on_all): &(u64, bool)| {
+            let count = if *on_all { self.blocks_in_a_row } else { self.idle };
+            *most > 0 && count >= *most
+        };
+        if let Some((cap, on_all)) = now.client_cap.filter(reached) {
             self.blocks_in_a_row -= 1;
+            let idle = if on_all { "" } else { " and used no tool" };
             let message = format!(
-                "Run {run} ended this turn as capped: the agent was told {} times to go on and used no \
-                 tool, and the client allows {cap}. Say something to the agent to go on, or \
+                "Run {run} ended this turn as capped: the agent was told {} times to go on{idle}, and \
+                 the client allows {cap}. Say something to the agent to go on, or \
                  `phasegate cancel {run}` to end the run.",
                 cap - 1
             );
@@ -279,7 +284,7 @@ mod tests {
             fresh: false,
             moved_on,
             used_tools: None,
-            client_cap: Some(8),
+            client_cap: Some((8, false)),
             reason,
             patience: 1,
             state: None,

@@ -1,5 +1,7 @@
 //! The answer to a stop.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::phase_name;
@@ -27,8 +29,11 @@ pub struct Stop {
     pub after_block: Option<bool>,
     /// The client still has background work.
     pub background: bool,
-    /// How many blocks without a tool call the client takes before it ends the turn on its own.
-    pub client_cap: Option<u64>,
+    /// How many blocks the client takes before it ends the turn on its own, and whether work in
+    /// between does not count.
+    pub client_cap: Option<(u64, bool)>,
+    /// How long the client waits for an answer.
+    pub time: Duration,
     pub told: Told,
 }
 
@@ -73,7 +78,7 @@ impl Gate<'_> {
                 guessed.extend(run.presumed.then_some(&run.id));
             }
             let answer = |errands: &Errands| self.answer_stop(run, stop, ours, errands);
-            let answered = self.with_checks(run, MOST_TIME, answer);
+            let answered = self.with_checks(run, stop.time.min(MOST_TIME), answer);
             let has_agents = matches!(&answered, Ok(Some(answered)) if answered.agents);
             if has_agents && let Err(error) = self.settle_now(run) {
                 verdict.faults.push(format!("run {}: {error}", run.id));

@@ -1,0 +1,327 @@
+//! `phasegate init` and `phasegate uninstall`: our entries in the settings of clients.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use phasegate_runtime::project::Project;
+use serde::{Deserialize, Serialize};
+
+use super::{Failed, Outcome};
+use crate::client::install::{self, Settings};
+use crate::client::{CLIENTS, Client};
+use crate::print::{self, Paint, paint};
+
+/// What git need not know of a project's folder.
+const IGNORED: &str = "# Made by Phasegate: what is local.
+runs/
+checks/
+reviews/
+workers/
+agents/
+faults.jsonl
+installed.json
+";
+
+const STARTER: &str = include_str!("starter.toml");
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The client, or several; by default those that have a folder here or whose program is found
+    #[arg(long, value_enum, value_delimiter = ',')]
+    client: Vec<Client>,
+    /// For all projects of this user
+    #[arg(long)]
+    user: bool,
+    /// Only show what would be written
+    #[arg(long)]
+    print: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Uninstall {
+    /// The client, or several; by default all
+    #[arg(long, value_enum, value_delimiter = ',')]
+    client: Vec<Client>,
+    /// For all projects of this user
+    #[arg(long)]
+    user: bool,
+    /// Only show what would be removed
+    #[arg(long)]
+    print: bool,
+}
+
+/// What was put where, so that exactly that can be taken out again.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Installed {
+    files: Vec<InstalledFile>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct InstalledFile {
+    path: PathBuf,
+    /// The whole file is ours, if it still has this text.
+    created: Option<String>,
+    /// Texts that were put into it, in this order.
+    #[serde(default)]
+    texts: Vec<String>,
+}
+
+/// Where a scope has its files, and where is noted what was put into them.
+struct Scope {
+    base: PathBuf,
+    note: PathBuf,
+    is_user: bool,
+}
+
+impl Scope {
+    fn of(project: &Project, is_user: bool) -> Result<Scope, Failed> {
+        if !is_user {
+            let base = project.root.clone();
+            return Ok(Scope { note: base.join(".phasegate/installed.json"), base, is_user });
+        }
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let base = home.ok_or_else(|| Failed("HOME is not set".into()))?;
+        let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+        let state = state.unwrap_or_else(|| base.join(".local/state"));
+        Ok(Scope { note: state.join("phasegate/installed.json"), base, is_user })
+    }
+
+    fn installed(&self) -> Installed {
+        let text = std::fs::read(&self.note).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    fn keep(&self, installed: &Installed) -> Result<(), Failed> {
+        if installed.files.is_empty() {
+            let _ = std::fs::remove_file(&self.note);
+            return Ok(());
+        }
+        write(&self.note, &serde_json::to_string_pretty(installed)?)
+    }
+
+    /// A path as people read it.
+    fn shown(&self, path: &Path) -> String {
+        let short = path.strip_prefix(&self.base).unwrap_or(path).display().to_string();
+        if self.is_user { format!("~/{short}") } else { short }
+    }
+}
+
+/// The clients that are meant: those that are named, or those that are here.
+fn clients(named: &[Client], scope: &Scope) -> Vec<Client> {
+    if !named.is_empty() {
+        return named.to_vec();
+    }
+    let found: Vec<Client> = CLIENTS.into_iter().filter(|it| it.is_here(&scope.base)).collect();
+    if found.is_empty() { vec![Client::Claude] } else { found }
+}
+
+pub fn run(project: &Project, options: &Options) -> Outcome {
+    let scope = Scope::of(project, options.user)?;
+    let mut installed = scope.installed();
+    let mut changed = false;
+    for client in clients(&options.client, &scope) {
+        for settings in install::settings(client, &scope.base, scope.is_user)? {
+            changed |= add(&scope, client, &settings, &mut installed, options.print)?;
+        }
+    }
+    if !options.user {
+        changed |= fresh(&scope, ".phasegate/.gitignore", IGNORED, options.print)?;
+        if !scope.base.join(".phasegate/workflows").exists() {
+            let starter = STARTER.replace("[\"true\"]", tests_of(&scope.base));
+            changed |= fresh(&scope, ".phasegate/workflows/ship.toml", &starter, options.print)?;
+        }
+    }
+    if !options.print {
+        scope.keep(&installed)?;
+    }
+    let said = match (changed, options.print) {
+        (false, _) => "Everything is there already.",
+        (true, true) => "Nothing was written: leave --print out to do it.",
+        (true, false) => {
+            "Done. `phasegate doctor` looks whether it works; `phasegate uninstall` takes it out again."
+        }
+    };
+    print::line(said);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Puts what a client needs into a file, and shows it; whether there was something to do.
+fn add(
+    scope: &Scope,
+    client: Client,
+    settings: &Settings,
+    installed: &mut Installed,
+    only_print: bool,
+) -> Result<bool, Failed> {
+    let path = &settings.path;
+    let shown = scope.shown(path);
+    let before = match std::fs::read_to_string(path) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(Failed(format!("cannot read {shown}: {error}"))),
+    };
+    let title = client.title();
+    let Some(before) = before.filter(|text| !text.trim().is_empty()) else {
+        let text = install::new_file(settings);
+        print::line(&format!("{} {shown} ({title})", paint(Paint::Green, "new")));
+        show(&text);
+        if !only_print {
+            write(path, &text)?;
+            let (path, texts) = (path.clone(), Vec::new());
+            installed.files.retain(|file| file.path != path);
+            installed.files.push(InstalledFile { path, created: Some(text), texts });
+        }
+        return Ok(true);
+    };
+    let mut after = before.clone();
+    let mut texts = Vec::new();
+    for entry in &settings.entries {
+        let splice = install::splice(&after, entry).map_err(|why| {
+            Failed(format!("{shown} cannot be changed: {why}. Nothing was written to it"))
+        })?;
+        if let Some(splice) = splice {
+            after.insert_str(splice.at, &splice.text);
+            texts.push(splice.text);
+        }
+    }
+    if texts.is_empty() {
+        print::line(&format!("{shown} has it already ({title})"));
+        return Ok(false);
+    }
+    print::line(&format!("{} {shown} ({title})", paint(Paint::Yellow, "change")));
+    texts.iter().for_each(|text| show(text));
+    if !only_print {
+        write(path, &after)?;
+        match installed.files.iter_mut().find(|file| file.path == *path) {
+            Some(file) => file.texts.extend(texts),
+            None => {
+                let (path, created) = (path.clone(), None);
+                installed.files.push(InstalledFile { path, created, texts });
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Makes a file that is not there yet.
+fn fresh(scope: &Scope, place: &str, text: &str, only_print: bool) -> Result<bool, Failed> {
+    let path = scope.base.join(place);
+    if path.exists() {
+        return Ok(false);
+    }
+    print::line(&format!("{} {place}", paint(Paint::Green, "new")));
+    show(text);
+    if !only_print {
+        write(&path, text)?;
+    }
+    Ok(true)
+}
+
+fn show(text: &str) {
+    for line in text.trim_matches('\n').lines() {
+        print::line(&paint(Paint::Dim, &format!("  + {line}")));
+    }
+}
+
+/// Writes a file, whole or not at all, through a link if it is one.
+fn write(path: &Path, text: &str) -> Result<(), Failed> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let mut new = tempfile::NamedTempFile::new_in(folder)?;
+    std::io::Write::write_all(&mut new, text.as_bytes())?;
+    let mode = std::fs::metadata(&path).map(|meta| meta.permissions());
+    let mode = mode.unwrap_or_else(|_| std::os::unix::fs::PermissionsExt::from_mode(0o644));
+    new.as_file().set_permissions(mode)?;
+    new.persist(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    Ok(())
+}
+
+/// The command of a project's tests, as far as its files tell.
+fn tests_of(root: &Path) -> &'static str {
+    let known = [
+        ("Cargo.toml", "[\"cargo\", \"test\"]"),
+        ("package.json", "[\"npm\", \"test\"]"),
+        ("go.mod", "[\"go\", \"test\", \"./...\"]"),
+        ("pyproject.toml", "[\"python\", \"-m\", \"pytest\"]"),
+        ("Makefile", "[\"make\", \"test\"]"),
+    ];
+    let found = known.into_iter().find(|(file, _)| root.join(file).exists());
+    found.map_or("[\"true\"]", |(_, command)| command)
+}
+
+pub fn uninstall(project: &Project, options: &Uninstall) -> Outcome {
+    let scope = Scope::of(project, options.user)?;
+    let mut installed = scope.installed();
+    let all = if options.client.is_empty() { CLIENTS.to_vec() } else { options.client.clone() };
+    let mut found = false;
+    for client in all {
+        // A client that has no such place has nothing in it.
+        let files = install::settings(client, &scope.base, scope.is_user).unwrap_or_default();
+        for settings in files {
+            found |= remove(&scope, client, &settings, &mut installed, options.print)?;
+        }
+    }
+    if !options.print {
+        scope.keep(&installed)?;
+    }
+    print::line(match (found, options.print) {
+        (false, _) => "There is nothing of ours in the settings.",
+        (true, true) => "Nothing was removed: leave --print out to do it.",
+        (true, false) => "Done. The project's own `.phasegate/` stays: remove it if you like.",
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove(
+    scope: &Scope,
+    client: Client,
+    settings: &Settings,
+    installed: &mut Installed,
+    only_print: bool,
+) -> Result<bool, Failed> {
+    let Ok(before) = std::fs::read_to_string(&settings.path) else { return Ok(false) };
+    let (shown, title) = (scope.shown(&settings.path), client.title());
+    let noted = installed.files.iter().position(|file| file.path == settings.path);
+    let note = noted.map(|at| &installed.files[at]);
+    let is_whole = note.is_some_and(|file| file.created.as_ref() == Some(&before));
+    if is_whole {
+        print::line(&format!("{} {shown} ({title})", paint(Paint::Red, "remove")));
+        if !only_print {
+            std::fs::remove_file(&settings.path)?;
+            remove_empty(&settings.path, &scope.base);
+            installed.files.retain(|file| file.path != settings.path);
+        }
+        return Ok(true);
+    }
+    // Exactly what was put in, where that is still there; else whatever is ours.
+    let mut after = before.clone();
+    for text in note.iter().flat_map(|file| file.texts.iter().rev()) {
+        if after.matches(text.as_str()).count() == 1 {
+            after = after.replacen(text.as_str(), "", 1);
+        }
+    }
+    let after = install::without(&after, settings)
+        .map_err(|why| Failed(format!("{shown} cannot be changed: {why}")))?;
+    if after == before {
+        return Ok(false);
+    }
+    print::line(&format!("{} {shown} ({title})", paint(Paint::Yellow, "change")));
+    if !only_print {
+        write(&settings.path, &after)?;
+        installed.files.retain(|file| file.path != settings.path);
+    }
+    Ok(true)
+}
+
+/// Removes folders that were made for a file, if nothing else is in them.
+fn remove_empty(file: &Path, base: &Path) {
+    let mut folder = file.parent();
+    while let Some(here) = folder.filter(|here| *here != base && here.starts_with(base)) {
+        if std::fs::remove_dir(here).is_err() {
+            return;
+        }
+        folder = here.parent();
+    }
+}

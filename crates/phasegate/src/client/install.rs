@@ -1,0 +1,342 @@
+//! What a client's settings need, and how it gets into them and out again without touching anything
+//! else there: texts are spliced in at a place that the syntax tree tells, and kept, so that the same
+//! texts can be taken out.
+
+use std::path::{Path, PathBuf};
+
+use jsonc_parser::ast::{Object, Value as Node};
+use jsonc_parser::common::Ranged;
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use serde_json::{Map, Value, json};
+
+use super::Client;
+
+/// The name of our entries.
+const NAME: &str = "phasegate";
+
+/// Something that must be in a file of settings.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The members that lead to the list or object.
+    pub path: Vec<&'static str>,
+    pub what: What,
+}
+
+#[derive(Clone, Debug)]
+pub enum What {
+    /// An element of a list.
+    Element(Value),
+    /// A member of that name of an object.
+    Member(&'static str, Value),
+}
+
+/// A file of settings, and what must be in it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub path: PathBuf,
+    /// Members of a file that does not exist yet.
+    pub new: Map<String, Value>,
+    pub entries: Vec<Entry>,
+}
+
+impl Settings {
+    fn new(path: PathBuf, entries: Vec<Entry>) -> Settings {
+        Settings { path, new: Map::new(), entries }
+    }
+
+    fn versioned(mut self) -> Settings {
+        self.new.insert("version".into(), 1.into());
+        self
+    }
+}
+
+/// The settings of a client in a project, or of a user.
+///
+/// # Errors
+/// Where a client has no such place.
+pub fn settings(client: Client, base: &Path, is_user: bool) -> Result<Vec<Settings>, String> {
+    let hook = |event: &str| format!("{NAME} hook {event} --client {}", client.name());
+    let server = || json!({ "command": NAME, "args": ["mcp"] });
+    let mcp = |path: Vec<&'static str>| Entry { path, what: What::Member(NAME, server()) };
+    let element = |event: &'static str, value| Entry {
+        path: vec!["hooks", event],
+        what: What::Element(value),
+    };
+    let file = |path: &str| base.join(path);
+    Ok(match client {
+        Client::Claude => {
+            let exec = |event: &str, seconds: u64| {
+                let args = ["hook", event, "--client", "claude"];
+                let own =
+                    json!({ "type": "command", "command": NAME, "args": args, "timeout": seconds });
+                json!({ "hooks": [own] })
+            };
+            let hooks = vec![
+                element("Stop", exec("stop", 600)),
+                element("SessionStart", exec("session-start", 30)),
+                element("SessionEnd", exec("session-end", 30)),
+                element("UserPromptSubmit", exec("user-prompt-submit", 30)),
+            ];
+            let mut all = vec![Settings::new(file(".claude/settings.json"), hooks)];
+            // A user's servers are in a file that the client rewrites all the time.
+            if !is_user {
+                all.push(Settings::new(file(".mcp.json"), vec![mcp(vec!["mcpServers"])]));
+            }
+            all
+        }
+        Client::Codex => {
+            let own = json!({ "type": "command", "command": hook("stop"), "timeout": 600 });
+            let hooks = vec![element("Stop", json!({ "hooks": [own] }))];
+            vec![Settings::new(file(".codex/hooks.json"), hooks)]
+        }
+        Client::Gemini | Client::Qwen => {
+            let (folder, event) = match client {
+                Client::Gemini => (".gemini", "AfterAgent"),
+                _ => (".qwen", "Stop"),
+            };
+            let own = json!({ "type": "command", "command": hook("stop"), "timeout": 60_000 });
+            let hooks = element(event, json!({ "hooks": [own] }));
+            let entries = vec![hooks, mcp(vec!["mcpServers"])];
+            vec![Settings::new(file(&format!("{folder}/settings.json")), entries)]
+        }
+        Client::Copilot if !is_user => {
+            let own = json!({ "type": "command", "bash": hook("stop"), "timeoutSec": 30 });
+            let hooks = vec![element("agentStop", own)];
+            vec![Settings::new(file(".github/hooks/phasegate.json"), hooks).versioned()]
+        }
+        Client::Vscode if !is_user => {
+            let own = json!({ "type": "command", "command": hook("stop"), "timeout": 30 });
+            let hooks = vec![element("Stop", own)];
+            let servers = vec![mcp(vec!["servers"])];
+            vec![
+                Settings::new(file(".github/hooks/phasegate-vscode.json"), hooks),
+                Settings::new(file(".vscode/mcp.json"), servers),
+            ]
+        }
+        Client::Cursor => {
+            let hooks = vec![element("stop", json!({ "command": hook("stop") }))];
+            let servers = vec![mcp(vec!["mcpServers"])];
+            vec![
+                Settings::new(file(".cursor/hooks.json"), hooks).versioned(),
+                Settings::new(file(".cursor/mcp.json"), servers),
+            ]
+        }
+        Client::Droid => {
+            let own = json!({ "type": "command", "command": hook("stop"), "timeout": 60 });
+            let hooks = vec![element("Stop", json!({ "hooks": [own] }))];
+            vec![Settings::new(file(".factory/settings.json"), hooks)]
+        }
+        Client::Copilot | Client::Vscode => {
+            let title = client.title();
+            return Err(format!("{title} has hooks for a project only: leave --user out"));
+        }
+    })
+}
+
+/// A text that was put into a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Splice {
+    pub at: usize,
+    pub text: String,
+}
+
+/// What is to be put into a text for an entry; none where it is there already.
+///
+/// # Errors
+/// Where the text is no JSON, or something else stands at that place.
+pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
+    let root = parse(text)?;
+    let Some(Node::Object(root)) = root else {
+        return Err("it is no JSON object".into());
+    };
+    let mut here = &root;
+    let mut keys = entry.path.iter();
+    let last = match entry.what {
+        What::Element(_) => entry.path.len() - 1,
+        What::Member(..) => entry.path.len(),
+    };
+    for (depth, key) in keys.by_ref().take(last).enumerate() {
+        match here.get(key).map(|member| &member.value) {
+            None => {
+                let value = nested(&entry.path[depth + 1..], &entry.what);
+                return Ok(Some(into_object(text, here, key, &value)));
+            }
+            Some(Node::Object(object)) => here = object,
+            Some(_) => {
+                return Err(format!("`{}` is no object there", entry.path[..=depth].join(".")));
+            }
+        }
+    }
+    match &entry.what {
+        What::Member(name, value) => Ok(match here.get(name) {
+            Some(_) => None,
+            None => Some(into_object(text, here, name, value)),
+        }),
+        What::Element(value) => {
+            let key = entry.path[last];
+            match here.get(key).map(|member| &member.value) {
+                None => {
+                    let list = Value::from(vec![value.clone()]);
+                    Ok(Some(into_object(text, here, key, &list)))
+                }
+                Some(Node::Array(list)) => {
+                    let own = list.elements.iter().any(|it| is_ours(&text[it.start()..it.end()]));
+                    let ranges: Vec<_> =
+                        list.elements.iter().map(|it| (it.start(), it.end())).collect();
+                    Ok((!own).then(|| {
+                        insert(text, list.range.start, &ranges, |indent| pretty(value, indent))
+                    }))
+                }
+                Some(_) => Err(format!("`{}` is no list there", entry.path.join("."))),
+            }
+        }
+    }
+}
+
+/// Whether a part of a file is an entry of ours.
+pub fn is_ours(text: &str) -> bool {
+    let words = text.contains(NAME) && text.contains("hook");
+    words && (text.contains("--client") || text.contains("\"hook\""))
+}
+
+fn parse(text: &str) -> Result<Option<Node<'_>>, String> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());
+    parsed.map(|parsed| parsed.value).map_err(|error| error.to_string())
+}
+
+/// The value that is needed where a part of the path is missing.
+fn nested(path: &[&'static str], what: &What) -> Value {
+    match (path, what) {
+        ([], What::Element(value)) => Value::from(vec![value.clone()]),
+        ([], What::Member(name, value)) => json!({ *name: value }),
+        ([first, rest @ ..], what) => json!({ *first: nested(rest, what) }),
+    }
+}
+
+fn into_object(text: &str, object: &Object, name: &str, value: &Value) -> Splice {
+    let ranges: Vec<_> = object.properties.iter().map(|it| (it.start(), it.end())).collect();
+    insert(text, object.range.start, &ranges, |indent| {
+        format!("{}: {}", Value::from(name), pretty(value, indent))
+    })
+}
+
+/// Puts something behind the last of some parts, or into what has none, in the style of the file.
+fn insert(
+    text: &str,
+    opens: usize,
+    parts: &[(usize, usize)],
+    render: impl Fn(Option<&str>) -> String,
+) -> Splice {
+    let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let indent_at = |at: usize| {
+        let line = text[..at].rfind('\n').map_or(0, |start| start + 1);
+        let before = &text[line..at];
+        let indent: String = before.chars().take_while(|c| *c == ' ' || *c == '\t').collect();
+        (indent.len() == before.len(), indent)
+    };
+    let with_newlines = |text: String| text.replace('\n', newline);
+    match parts.last() {
+        Some((start, end)) => {
+            let (own_line, indent) = indent_at(*start);
+            let text = if own_line {
+                format!(",\n{indent}{}", render(Some(&indent)))
+            } else {
+                format!(", {}", render(None))
+            };
+            Splice { at: *end, text: with_newlines(text) }
+        }
+        None if !text.contains('\n') => Splice { at: opens + 1, text: render(None) },
+        None => {
+            let (_, outer) = indent_at(opens);
+            let inner = format!("{outer}{}", unit(text));
+            let text = format!("\n{inner}{}\n{outer}", render(Some(&inner)));
+            Splice { at: opens + 1, text: with_newlines(text) }
+        }
+    }
+}
+
+/// How the file indents.
+fn unit(text: &str) -> &str {
+    let lines = text.lines().filter(|line| line.starts_with([' ', '\t']));
+    let first = lines.map(|line| &line[..line.len() - line.trim_start().len()]).next();
+    first.unwrap_or("  ")
+}
+
+/// A value on several lines, or on one.
+fn pretty(value: &Value, indent: Option<&str>) -> String {
+    match indent {
+        None => value.to_string(),
+        Some(indent) => {
+            let text = serde_json::to_string_pretty(value).unwrap_or_default();
+            text.replace('\n', &format!("\n{indent}"))
+        }
+    }
+}
+
+/// A new file with all entries.
+pub fn new_file(settings: &Settings) -> String {
+    let mut text = serde_json::to_string_pretty(&settings.new).unwrap_or_default();
+    if settings.new.is_empty() {
+        text = "{\n}".into();
+    }
+    text.push('\n');
+    for entry in &settings.entries {
+        if let Ok(Some(splice)) = splice(&text, entry) {
+            text.insert_str(splice.at, &splice.text);
+        }
+    }
+    text.replace("{\n\n", "{\n").replace("\n\n}", "\n}")
+}
+
+/// The text without our entries, wherever they are; what others have written stays.
+///
+/// # Errors
+/// Where the text is no JSON.
+pub fn without(text: &str, settings: &Settings) -> Result<String, String> {
+    let mut text = text.to_string();
+    for entry in &settings.entries {
+        while let Some((start, end)) = find(&text, entry)? {
+            text.replace_range(start..end, "");
+        }
+    }
+    Ok(text)
+}
+
+/// Where an entry of ours is, with the comma that it does not leave behind.
+fn find(text: &str, entry: &Entry) -> Result<Option<(usize, usize)>, String> {
+    let root = parse(text)?;
+    let Some(Node::Object(root)) = &root else { return Ok(None) };
+    let mut here = root;
+    let (list, path) = match entry.what {
+        What::Element(_) => (entry.path.last(), &entry.path[..entry.path.len() - 1]),
+        What::Member(..) => (None, entry.path.as_slice()),
+    };
+    for key in path {
+        match here.get(key).map(|member| &member.value) {
+            Some(Node::Object(object)) => here = object,
+            _ => return Ok(None),
+        }
+    }
+    let parts: Vec<(usize, usize, bool)> = match (&entry.what, list) {
+        (What::Element(_), Some(key)) => match here.get(key).map(|member| &member.value) {
+            Some(Node::Array(list)) => {
+                let own = |it: &Node| is_ours(&text[it.start()..it.end()]);
+                list.elements.iter().map(|it| (it.start(), it.end(), own(it))).collect()
+            }
+            _ => Vec::new(),
+        },
+        (What::Member(name, _), _) => {
+            let own = |at: usize| here.properties[at].name.as_str() == *name;
+            let parts = here.properties.iter().enumerate();
+            parts.map(|(at, it)| (it.start(), it.end(), own(at))).collect()
+        }
+        _ => Vec::new(),
+    };
+    let Some(at) = parts.iter().position(|(.., own)| *own) else { return Ok(None) };
+    let (start, end, _) = parts[at];
+    Ok(Some(match (at.checked_sub(1).map(|before| parts[before].1), parts.get(at + 1)) {
+        (Some(before), _) => (before, end),
+        (None, Some((next, ..))) => (start, *next),
+        (None, None) => (start, end),
+    }))
+}

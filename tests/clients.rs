@@ -1,0 +1,178 @@
+//! What each client sends and understands, by recorded payloads.
+
+use serde_json::{Value, json};
+
+use crate::scene::{Ran, Scene, finish};
+
+fn fire(scene: &Scene, client: &str, payload: &Value) -> (Ran, Value) {
+    let mut command = scene.command();
+    command.args(["hook", "stop", "--client", client]);
+    let ran = finish(scene.spawn(command, payload.to_string().as_bytes()));
+    let json = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    (ran, json)
+}
+
+/// A payload of each client, as it was recorded, in a project.
+fn payloads(scene: &Scene) -> Vec<(&'static str, Value)> {
+    let root = scene.root();
+    let transcript = scene.path("transcript.jsonl");
+    vec![
+        (
+            "codex",
+            json!({ "session_id": "s1", "turn_id": "t1", "model": "gpt-5", "transcript_path": null, "cwd": root, "hook_event_name": "Stop", "permission_mode": "default", "stop_hook_active": false, "last_assistant_message": "Done." }),
+        ),
+        (
+            "gemini",
+            json!({ "session_id": "s1", "transcript_path": transcript, "cwd": root, "hook_event_name": "AfterAgent", "timestamp": "2026-01-31T10:00:00Z", "prompt": "do it", "prompt_response": "Done.", "stop_hook_active": false }),
+        ),
+        (
+            "qwen",
+            json!({ "session_id": "s1", "transcript_path": transcript, "cwd": root, "hook_event_name": "Stop", "timestamp": "2026-01-31T10:00:00Z", "stop_hook_active": false, "last_assistant_message": "Done." }),
+        ),
+        (
+            "copilot",
+            json!({ "sessionId": "s1", "timestamp": 1_760_000_000_000_i64, "cwd": root, "transcriptPath": transcript, "stopReason": "end_turn" }),
+        ),
+        (
+            "copilot",
+            json!({ "session_id": "s1", "cwd": root, "transcript_path": transcript, "stop_reason": "end_turn", "hook_event_name": "Stop" }),
+        ),
+        (
+            "vscode",
+            json!({ "timestamp": "2026-01-31T10:00:00Z", "cwd": root, "sessionId": "s1", "hookEventName": "Stop", "transcript_path": transcript, "stop_hook_active": false }),
+        ),
+        (
+            "cursor",
+            json!({ "conversation_id": "s1", "generation_id": "g1", "hook_event_name": "stop", "workspace_roots": [root], "status": "completed", "loop_count": 0 }),
+        ),
+        (
+            "droid",
+            json!({ "session_id": "s1", "transcript_path": transcript, "cwd": root, "permission_mode": "off", "hook_event_name": "Stop", "stop_hook_active": false }),
+        ),
+    ]
+}
+
+#[test]
+fn every_client_is_told_to_go_on_in_its_own_words() {
+    for (client, shape) in [
+        ("codex", "/reason"),
+        ("gemini", "/reason"),
+        ("qwen", "/reason"),
+        ("copilot", "/reason"),
+        ("vscode", "/hookSpecificOutput/reason"),
+        ("cursor", "/followup_message"),
+        ("droid", "/reason"),
+    ] {
+        let count = payloads(&Scene::new()).iter().filter(|(it, _)| *it == client).count();
+        for at in 0..count {
+            let scene = Scene::with_triage(3);
+            let all = payloads(&scene);
+            let (_, payload) = all.iter().filter(|(it, _)| *it == client).nth(at).unwrap();
+            let (ran, said) = fire(&scene, client, payload);
+            assert_eq!(ran.code, Some(0), "{client}: {ran:?}");
+            let reason = said
+                .pointer(shape)
+                .and_then(Value::as_str)
+                .unwrap_or_else(|| panic!("{client}: {said}"));
+            assert!(reason.contains("**triage-investigator**"), "{client}: {reason}");
+            let keys: Vec<&String> = said.as_object().unwrap().keys().collect();
+            let expected: &[&str] = match client {
+                "vscode" => &["hookSpecificOutput"],
+                "cursor" => &["followup_message"],
+                _ => &["decision", "reason"],
+            };
+            assert_eq!(keys, expected, "{client}");
+            let decision = said.pointer("/hookSpecificOutput/decision").or(said.get("decision"));
+            let wanted = if client == "gemini" { "deny" } else { "block" };
+            assert!(decision.is_none_or(|decision| decision == wanted), "{client}: {said}");
+            // The session is known, so another one is not blocked.
+            let journal = scene.journal("triage/web");
+            assert_eq!(journal.last().unwrap()["event"]["session"], "s1", "{client}");
+        }
+    }
+}
+
+#[test]
+fn every_client_is_let_go_with_an_empty_object() {
+    let scene = Scene::new();
+    for (client, payload) in payloads(&scene) {
+        let (ran, said) = fire(&scene, client, &payload);
+        assert_eq!((ran.code, said), (Some(0), json!({})), "{client}");
+    }
+}
+
+#[test]
+fn failures_are_let_go_with_a_word_in_the_log() {
+    let scene = Scene::with_triage(1);
+    scene.file(crate::scene::STATE, "not json");
+    for (client, payload) in payloads(&scene) {
+        let (ran, said) = fire(&scene, client, &payload);
+        assert_eq!((ran.code, said), (Some(0), json!({})), "{client}");
+        assert!(ran.stderr.contains("phasegate: "), "{client}: {ran:?}");
+        for input in ["", "\u{feff}{}", "nonsense"] {
+            let mut command = scene.command();
+            command.args(["hook", "stop", "--client", client]);
+            let ran = finish(scene.spawn(command, input.as_bytes()));
+            assert_eq!((ran.code, ran.stdout.trim()), (Some(0), "{}"), "{client}: {input:?}");
+        }
+    }
+}
+
+#[test]
+fn blocks_of_a_workflow_that_wants_an_exit_code_have_none_for_others() {
+    let scene = Scene::new();
+    scene.ok(&["loop", "start", "--prompt", "x"]);
+    let (_, payload) = payloads(&scene).swap_remove(0);
+    let (ran, said) = fire(&scene, "codex", &payload);
+    assert_eq!((ran.code, &said["decision"]), (Some(0), &json!("block")));
+}
+
+#[test]
+fn a_run_ends_one_below_the_cap_of_each_client() {
+    for (client, cap) in [("cursor", 5), ("qwen", 8)] {
+        let scene = Scene::with_triage(200);
+        let all = payloads(&scene);
+        let (_, payload) = all.iter().find(|(it, _)| *it == client).unwrap();
+        let mut blocks = 0;
+        for stop in 0..cap + 2 {
+            // Work goes on, so that only the client's own count can end the turn.
+            scene.result(stop, true, "g");
+            let mut payload = payload.clone();
+            if client == "cursor" {
+                payload["loop_count"] = json!(stop);
+            } else {
+                payload["stop_hook_active"] = json!(stop > 0);
+            }
+            let (ran, said) = fire(&scene, client, &payload);
+            if said == json!({}) {
+                assert!(ran.stderr.contains("ended this turn as capped"), "{client}: {ran:?}");
+                break;
+            }
+            blocks += 1;
+        }
+        assert_eq!(blocks, cap - 1, "{client}");
+        let journal = scene.journal("triage/web");
+        assert_eq!(journal.last().unwrap()["answer"]["outcome"], "capped", "{client}");
+    }
+}
+
+#[test]
+fn a_turn_that_was_broken_off_is_not_taken_up() {
+    let scene = Scene::with_triage(3);
+    let all = payloads(&scene);
+    let (_, payload) = all.iter().find(|(client, _)| *client == "cursor").unwrap();
+    for status in ["aborted", "error"] {
+        let mut payload = payload.clone();
+        payload["status"] = json!(status);
+        assert_eq!(fire(&scene, "cursor", &payload).1, json!({}));
+    }
+    assert!(scene.journal("triage/web").is_empty());
+}
+
+#[test]
+fn a_client_that_nobody_knows_is_said() {
+    let scene = Scene::with_triage(1);
+    let (ran, said) = fire(&scene, "emacs", &scene.payload());
+    assert_eq!(ran.code, Some(0));
+    assert!(said["systemMessage"].as_str().unwrap().contains("there are: claude, codex"), "{said}");
+}

@@ -1,0 +1,164 @@
+//! Our entries in other people's settings: in, and out again.
+
+use serde_json::Value;
+
+use crate::scene::Scene;
+
+/// Settings as people write them: comments, odd indents, trailing commas, other hooks.
+const ODD: &[(&str, &str)] = &[
+    (
+        ".claude/settings.json",
+        "{\n    // mine\n    \"permissions\": { \"allow\": [\"Bash(ls:*)\"] },\n    \"hooks\": {\n        \"Stop\": [\n            { \"hooks\": [ { \"type\": \"command\", \"command\": \"say done\" } ] }, // keep\n        ],\n        /* two */ \"PreToolUse\": []\n    },\n}\n",
+    ),
+    (".mcp.json", "{\"mcpServers\":{\"other\":{\"command\":\"x\"}}}"),
+    (".codex/hooks.json", "{}"),
+    (".gemini/settings.json", "{\"theme\":\"dark\",\"hooks\":{}}"),
+    (".qwen/settings.json", "{\n\n  \"hooks\" : {\n    \"Stop\" : [ ]\n  }\n\n}"),
+    (".cursor/hooks.json", "{\r\n\t\"version\": 1,\r\n\t\"hooks\": {\r\n\t}\r\n}\r\n"),
+    (".cursor/mcp.json", "{ \"mcpServers\": { } } // no newline at the end"),
+    (
+        ".vscode/mcp.json",
+        "// servers\n{\n\t\"servers\": {\n\t\t\"a\": { \"command\": \"a\" }\n\t}\n}\n",
+    ),
+    (".factory/settings.json", "{\n  \"a\": [1, 2,\n    3]\n}\n"),
+];
+
+const ALL: &str = "claude,codex,gemini,qwen,copilot,vscode,cursor,droid";
+
+fn odd() -> Scene {
+    let scene = Scene::bare();
+    scene.file("Cargo.toml", "");
+    for (path, text) in ODD {
+        scene.file(path, text);
+    }
+    scene
+}
+
+/// The JSON without comments and trailing commas.
+fn plain(text: &str) -> Value {
+    let mut plain = String::new();
+    for line in text.lines() {
+        let line = line.split("//").next().unwrap().replace("/* two */", "");
+        plain += &line;
+        plain.push('\n');
+    }
+    let mut packed: String = plain.split_whitespace().collect();
+    for (from, to) in [(",]", "]"), (",}", "}")] {
+        packed = packed.replace(from, to);
+    }
+    serde_json::from_str(&packed).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn settings_survive_init_and_uninstall_byte_for_byte() {
+    let scene = odd();
+    let said = scene.ok(&["init", "--client", ALL]);
+    assert!(said.contains("change .claude/settings.json (Claude Code)"), "{said}");
+    assert!(said.contains("new .github/hooks/phasegate.json (Copilot CLI)"), "{said}");
+    // Everything that others wrote is still there, and so is ours.
+    let claude = plain(&scene.read(".claude/settings.json"));
+    assert_eq!(claude["hooks"]["Stop"][0]["hooks"][0]["command"], "saydone");
+    assert_eq!(claude["hooks"]["Stop"][1]["hooks"][0]["command"], "phasegate");
+    assert_eq!(claude["hooks"]["SessionStart"][0]["hooks"][0]["args"][1], "session-start");
+    assert_eq!(plain(&scene.read(".mcp.json"))["mcpServers"]["phasegate"]["args"][0], "mcp");
+    let gemini = plain(&scene.read(".gemini/settings.json"));
+    assert_eq!(gemini["hooks"]["AfterAgent"][0]["hooks"][0]["timeout"], 60_000);
+    assert_eq!(
+        plain(&scene.read(".cursor/hooks.json"))["hooks"]["stop"][0]["command"],
+        "phasegatehookstop--clientcursor"
+    );
+    assert_eq!(
+        plain(&scene.read(".qwen/settings.json"))["hooks"]["Stop"][0]["hooks"][0]["type"],
+        "command"
+    );
+    assert!(
+        scene.read(".cursor/hooks.json").contains("\r\n")
+            && !scene.read(".cursor/hooks.json").replace("\r\n", "").contains('\n')
+    );
+    // Twice is once.
+    let before = scene.snapshot();
+    assert!(scene.ok(&["init", "--client", ALL]).contains("Everything is there already."));
+    assert_eq!(scene.snapshot(), before);
+    scene.ok(&["uninstall"]);
+    for (path, text) in ODD {
+        assert_eq!(&scene.read(path), text, "{path}");
+    }
+    assert!(!scene.exists(".github"), "what was made only for us is gone");
+    assert!(scene.ok(&["uninstall"]).contains("nothing of ours"));
+}
+
+#[test]
+fn what_is_ours_is_removed_also_where_nobody_remembers_how_it_came_there() {
+    let scene = odd();
+    scene.ok(&["init", "--client", ALL]);
+    std::fs::remove_file(scene.path(".phasegate/installed.json")).unwrap();
+    // Somebody has tidied up meanwhile.
+    let text = scene.read(".claude/settings.json").replace("\"timeout\": 600", "\"timeout\": 300");
+    scene.file(".claude/settings.json", text);
+    scene.ok(&["uninstall"]);
+    for (path, text) in ODD {
+        let now = scene.read(path);
+        assert!(!now.contains("phasegate"), "{path}: {now}");
+        if !text.contains("{}")
+            && !text.contains("[ ]")
+            && !text.contains("{ }")
+            && !text.contains("{\r\n\t}")
+        {
+            let (now, text) = (plain(&now), plain(text));
+            let kept = text.as_object().unwrap().keys().all(|key| now.get(key).is_some());
+            assert!(kept, "{path}: {now}");
+        }
+    }
+}
+
+#[test]
+fn print_only_shows() {
+    let scene = odd();
+    let before = scene.snapshot();
+    let said = scene.ok(&["init", "--client", ALL, "--print"]);
+    assert!(said.contains("Nothing was written"), "{said}");
+    assert_eq!(scene.snapshot(), before);
+}
+
+#[test]
+fn settings_that_cannot_be_read_are_not_touched() {
+    for text in ["{ not json", "[]", "{\"hooks\": 5}", "{\"hooks\": {\"Stop\": {}}}"] {
+        let scene = Scene::bare();
+        scene.file(".claude/settings.json", text);
+        let ran = scene.run(&["init", "--client", "claude"]);
+        assert_eq!(ran.code, Some(1), "{text}");
+        assert!(ran.stderr.contains(".claude/settings.json cannot be changed"), "{ran:?}");
+        assert_eq!(scene.read(".claude/settings.json"), text);
+    }
+}
+
+#[test]
+fn a_project_gets_what_it_needs_to_begin() {
+    let scene = Scene::bare();
+    scene.file("Cargo.toml", "");
+    scene.ok(&["init"]);
+    assert!(scene.read(".phasegate/.gitignore").contains("runs/"));
+    let starter = scene.read(".phasegate/workflows/ship.toml");
+    assert!(starter.contains("run = [\"cargo\", \"test\"]"), "{starter}");
+    scene.ok(&["lint", "ship", "--strict"]);
+    scene.ok(&["ship", "start"]);
+    // Its own workflow is not overwritten, and its client's folder is found the next time.
+    scene.file(".phasegate/workflows/ship.toml", "mine");
+    scene.ok(&["init"]);
+    assert_eq!(scene.read(".phasegate/workflows/ship.toml"), "mine");
+}
+
+#[test]
+fn for_a_user_it_is_the_users_own_files() {
+    let scene = Scene::bare();
+    scene.file("home/.claude/settings.json", "{}\n");
+    scene.ok(&["init", "--user", "--client", "claude,codex"]);
+    assert!(scene.read("home/.claude/settings.json").contains("phasegate"));
+    assert!(scene.exists("home/.codex/hooks.json"));
+    assert!(!scene.exists(".claude") && !scene.exists(".mcp.json") && !scene.exists(".phasegate"));
+    scene.ok(&["uninstall", "--user"]);
+    assert_eq!(scene.read("home/.claude/settings.json"), "{}\n");
+    assert!(!scene.exists("home/.codex"));
+    let ran = scene.run(&["init", "--user", "--client", "copilot"]);
+    assert!(ran.stderr.contains("for a project only"), "{ran:?}");
+}
