@@ -11,6 +11,7 @@ mod commands;
 mod concurrency;
 mod crashes;
 mod definitions;
+mod doctor;
 mod foreign_json;
 mod governor;
 mod hook_contract;

@@ -7,6 +7,7 @@ mod agents;
 mod cancel;
 mod check;
 mod demo;
+mod doctor;
 mod draw;
 mod eject;
 mod init;
@@ -68,6 +69,8 @@ enum Command {
     Init(init::Options),
     /// Take them out again, and nothing else
     Uninstall(init::Uninstall),
+    /// Look whether everything is in its place, and say what to do where it is not
+    Doctor(doctor::Options),
     /// List the workflows that are known here
     List(Output),
     /// Show the runs of this project
@@ -235,6 +238,7 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
     match command {
         Command::Init(options) => init::run(project, &options),
         Command::Uninstall(options) => init::uninstall(project, &options),
+        Command::Doctor(options) => doctor::run(project, &options),
         Command::List(options) => list::run(project, options.json),
         Command::Status(options) => status::run(project, options.json),
         Command::Why(options) => why::run(project, &options),

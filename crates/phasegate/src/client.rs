@@ -72,6 +72,19 @@ impl Client {
         }
     }
 
+    /// Its program, where it is one for a command line.
+    pub fn program(self) -> Option<&'static str> {
+        Some(match self {
+            Client::Claude => "claude",
+            Client::Codex => "codex",
+            Client::Gemini => "gemini",
+            Client::Qwen => "qwen",
+            Client::Copilot => "copilot",
+            Client::Droid => "droid",
+            Client::Vscode | Client::Cursor => return None,
+        })
+    }
+
     /// Whether it seems to be used here: it has a folder of its own.
     pub fn is_here(self, base: &Path) -> bool {
         let folder = match self {
@@ -132,6 +145,36 @@ impl Client {
             _ => command,
         };
         plain(payload) == plain(command) || plain(payload) == plain(other)
+    }
+
+    /// Whether an answer, in the client's own words, says to go on.
+    pub fn blocks(self, answer: &Value) -> bool {
+        let decision = match self {
+            Client::Vscode => answer.pointer("/hookSpecificOutput/decision"),
+            Client::Cursor => return answer.get("followup_message").is_some(),
+            _ => answer.get("decision"),
+        };
+        decision.is_some_and(|decision| decision == "block" || decision == "deny")
+    }
+
+    /// A stop as the client reports it.
+    pub fn sample(self, root: &Path) -> Value {
+        match self {
+            Client::Cursor => json!({
+                "conversation_id": "doctor", "generation_id": "doctor", "hook_event_name": "stop",
+                "workspace_roots": [root], "status": "completed", "loop_count": 0,
+            }),
+            Client::Copilot => json!({
+                "sessionId": "doctor", "cwd": root, "transcriptPath": "", "stopReason": "end_turn",
+            }),
+            _ => {
+                let event = if self == Client::Gemini { "AfterAgent" } else { "Stop" };
+                json!({
+                    "session_id": "doctor", "transcript_path": root.join("none"), "cwd": root,
+                    "hook_event_name": event, "stop_hook_active": false,
+                })
+            }
+        }
     }
 
     /// The answer in the client's own words.

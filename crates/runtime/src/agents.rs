@@ -378,6 +378,24 @@ fn mask(bytes: &mut [u8]) {
     }
 }
 
+/// The folders of agents that are alive, whoever knows of them.
+pub fn alive(root: &Path) -> Vec<String> {
+    let folders = |path: &Path| {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
+    };
+    let base = root.join(FOLDER);
+    let all = folders(&base).into_iter().flat_map(|run| folders(&run));
+    let held = |folder: &PathBuf| {
+        let lock = OpenOptions::new().append(true).open(folder.join("lock"));
+        lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+    };
+    let names = all.filter(held).filter_map(|folder| {
+        folder.strip_prefix(&base).ok().map(|name| name.to_string_lossy().into_owned())
+    });
+    names.collect()
+}
+
 /// The secret of an agent that is to be started.
 ///
 /// # Errors

@@ -340,3 +340,85 @@ fn find(text: &str, entry: &Entry) -> Result<Option<(usize, usize)>, String> {
         (None, None) => (start, end),
     }))
 }
+
+/// A hook of ours that is installed.
+#[derive(Clone, Debug)]
+pub struct Hook {
+    pub file: PathBuf,
+    /// The program and its arguments, as the client starts it.
+    pub command: Vec<String>,
+    pub seconds: Option<u64>,
+}
+
+/// The files in which a client's hooks can be, in a project or of a user.
+pub fn files(client: Client, base: &Path, is_user: bool) -> Vec<PathBuf> {
+    let settings = settings(client, base, is_user).unwrap_or_default();
+    let mut files: Vec<PathBuf> = settings.into_iter().map(|settings| settings.path).collect();
+    if client == Client::Claude && !is_user {
+        files.push(base.join(".claude/settings.local.json"));
+    }
+    files
+}
+
+/// A file of settings, comments and all, as JSON.
+///
+/// # Errors
+/// Where it is none.
+pub fn value(text: &str) -> Result<Value, String> {
+    let parsed = jsonc_parser::parse_to_serde_value::<Value>(text, &ParseOptions::default());
+    parsed.map_err(|error| error.to_string())
+}
+
+/// Our hooks for a stop in a file.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn hooks(client: Client, file: &Path) -> Result<Vec<Hook>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let value = value(&text)?;
+    let mut found = Vec::new();
+    if let Some(hooks) = value.get("hooks") {
+        collect(client, file, hooks, &mut found);
+    }
+    // The plugin has them, too, and is known by its name.
+    let plugins = value.get("enabledPlugins").and_then(Value::as_object);
+    let own = |(name, on): (&String, &Value)| name.starts_with("phasegate@") && *on == json!(true);
+    if client == Client::Claude && plugins.is_some_and(|plugins| plugins.iter().any(own)) {
+        let words = ["phasegate", "hook", "stop", "--client", "claude"];
+        let command = words.map(str::to_string).to_vec();
+        found.push(Hook { file: file.to_path_buf(), command, seconds: Some(600) });
+    }
+    Ok(found)
+}
+
+fn collect(client: Client, file: &Path, value: &Value, found: &mut Vec<Hook>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect(client, file, item, found)),
+        Value::Object(members) => {
+            let text = |name: &str| members.get(name).and_then(Value::as_str);
+            let line = text("command").or(text("bash"));
+            let args: Option<Vec<String>> = members
+                .get("args")
+                .and_then(Value::as_array)
+                .map(|args| args.iter().filter_map(Value::as_str).map(str::to_string).collect());
+            let command = match (line, args) {
+                (Some(program), Some(args)) => {
+                    std::iter::once(program.to_string()).chain(args).collect()
+                }
+                (Some(line), None) => vec!["sh".to_string(), "-c".into(), line.to_string()],
+                (None, _) => Vec::new(),
+            };
+            let whole = command.join(" ");
+            if whole.contains(NAME) && whole.contains("hook stop") {
+                let number = |name: &str| members.get(name).and_then(Value::as_u64);
+                let seconds = match client {
+                    Client::Gemini | Client::Qwen => number("timeout").map(|it| it / 1000),
+                    _ => number("timeout").or(number("timeoutSec")),
+                };
+                found.push(Hook { file: file.to_path_buf(), command, seconds });
+            }
+            members.values().for_each(|value| collect(client, file, value, found));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,272 @@
+//! Broken installations: each is found, with the right remedy.
+
+use serde_json::{Value, json};
+
+use crate::scene::{Ran, STATE, Scene, finish};
+
+/// A project with the hook installed for Claude Code, and the program on PATH.
+fn installed() -> Scene {
+    let scene = Scene::bare();
+    std::fs::create_dir(scene.path("bin")).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_phasegate"), scene.path("bin/phasegate"))
+        .unwrap();
+    scene.git(&["init", "-q"]);
+    assert_eq!(run(&scene, &["init", "--client", "claude"]).code, Some(0));
+    // The starter wants consent, and that is another matter.
+    std::fs::remove_file(scene.path(".phasegate/workflows/ship.toml")).unwrap();
+    scene
+}
+
+fn run(scene: &Scene, args: &[&str]) -> Ran {
+    let mut command = scene.command();
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", scene.path("bin").display())).args(args);
+    finish(scene.spawn(command, b""))
+}
+
+fn rows(scene: &Scene) -> Vec<Value> {
+    let ran = run(scene, &["doctor", "--json"]);
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+}
+
+/// Doctor finds it: the row, its status, and a part of what to do.
+#[track_caller]
+fn finds(scene: &Scene, id: &str, status: &str, summary: &str, remedy: &str) {
+    let rows = rows(scene);
+    let fits = |row: &&Value| {
+        row["id"].as_str().unwrap().starts_with(id)
+            && row["status"] == status
+            && row["summary"].as_str().unwrap().contains(summary)
+    };
+    let row = rows
+        .iter()
+        .find(fits)
+        .unwrap_or_else(|| panic!("no {id} {status} {summary:?} in {rows:#?}"));
+    let told = row["remediation"].as_str().unwrap_or_default();
+    assert!(told.contains(remedy), "{remedy:?} is not in {told:?}");
+    let shown = run(scene, &["doctor"]);
+    assert!(shown.stdout.contains(summary), "{shown:?}");
+    assert_eq!(shown.code, Some(i32::from(status == "fail")));
+    assert_eq!(run(scene, &["doctor", "--strict"]).code, Some(1));
+}
+
+fn settings(scene: &Scene, change: impl Fn(&mut Value)) {
+    let mut value = scene.json(".claude/settings.json");
+    change(&mut value);
+    scene.file(".claude/settings.json", serde_json::to_string_pretty(&value).unwrap());
+}
+
+#[test]
+fn a_good_installation_is_good_and_stays_as_it_is() {
+    let scene = installed();
+    let before = scene.snapshot();
+    let rows = rows(&scene);
+    assert!(rows.iter().all(|row| row["status"] == "ok"), "{rows:#?}");
+    let fired = rows.iter().find(|row| row["id"] == "hook.claude").unwrap();
+    assert!(fired["summary"].as_str().unwrap().contains("blocks and allows"), "{fired}");
+    assert!(fired["duration"].is_number() && fired["category"] == "client");
+    assert_eq!(run(&scene, &["doctor", "--strict"]).code, Some(0));
+    assert_eq!(scene.snapshot(), before);
+}
+
+#[test]
+fn the_program_is_not_on_the_path() {
+    let scene = installed();
+    std::fs::remove_file(scene.path("bin/phasegate")).unwrap();
+    let mut command = scene.command();
+    command.args(["doctor", "--json"]);
+    let rows: Vec<Value> = serde_json::from_str(&finish(scene.spawn(command, b"")).stdout).unwrap();
+    let failed: Vec<&Value> = rows.iter().filter(|row| row["status"] == "fail").collect();
+    assert!(failed.iter().any(|row| row["id"] == "program.path"), "{rows:#?}");
+    let hook = failed.iter().find(|row| row["id"] == "hook.claude").unwrap();
+    assert!(hook["summary"].as_str().unwrap().contains("phasegate cannot be run"), "{hook}");
+    assert!(hook["remediation"].as_str().unwrap().contains("on the client's PATH"));
+}
+
+#[test]
+fn another_program_of_that_name_is_on_the_path() {
+    let scene = installed();
+    std::fs::remove_file(scene.path("bin/phasegate")).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_phasegate"), scene.path("bin/phasegate")).unwrap();
+    finds(&scene, "program.path", "warn", "is another one", "remove the one that is old");
+}
+
+#[test]
+fn nothing_is_installed() {
+    let scene = installed();
+    assert_eq!(run(&scene, &["uninstall"]).code, Some(0));
+    finds(&scene, "hook", "fail", "no client has our hook", "`phasegate init`");
+}
+
+#[test]
+fn the_installed_command_is_wrong() {
+    let scene = installed();
+    settings(&scene, |it| {
+        it["hooks"]["Stop"][0]["hooks"][0]["args"] = json!(["hook", "stop", "--client", "nobody"])
+    });
+    finds(
+        &scene,
+        "hook.claude",
+        "fail",
+        "does not block where it must",
+        "phasegate init --client claude",
+    );
+}
+
+#[test]
+fn the_installed_command_prints_something_else() {
+    let scene = installed();
+    settings(&scene, |it| {
+        it["hooks"]["Stop"][0]["hooks"][0] = json!({ "type": "command", "command": "echo hello; phasegate hook stop --client claude" })
+    });
+    finds(&scene, "hook.claude", "fail", "it answered no JSON", "phasegate init --client claude");
+}
+
+#[test]
+fn hooks_are_switched_off() {
+    let scene = installed();
+    scene.file(
+        ".claude/settings.local.json",
+        "{ /* the model did it */ \"disableAllHooks\": true }",
+    );
+    finds(
+        &scene,
+        "settings.claude",
+        "fail",
+        "has `disableAllHooks`",
+        "remove it from .claude/settings.local.json",
+    );
+}
+
+#[test]
+fn the_gate_is_switched_off_in_the_settings() {
+    let scene = installed();
+    settings(&scene, |it| it["env"] = json!({ "PHASEGATE_DISABLE": "1" }));
+    finds(
+        &scene,
+        "settings.claude",
+        "fail",
+        "sets PHASEGATE_DISABLE=1",
+        "remove it from .claude/settings.json",
+    );
+}
+
+#[test]
+fn the_settings_are_no_json() {
+    let scene = installed();
+    scene.file(".claude/settings.local.json", "{ \"a\": ");
+    finds(
+        &scene,
+        "settings.claude",
+        "fail",
+        "is no valid JSON",
+        "mend .claude/settings.local.json",
+    );
+}
+
+#[test]
+fn it_is_installed_twice() {
+    let scene = installed();
+    assert_eq!(run(&scene, &["init", "--user", "--client", "claude"]).code, Some(0));
+    finds(&scene, "hook.claude.twice", "warn", "installed 2 times", "keep one");
+}
+
+#[test]
+fn two_clients_read_the_same_file() {
+    let scene = installed();
+    assert_eq!(run(&scene, &["init", "--client", "cursor"]).code, Some(0));
+    finds(&scene, "hook.twice", "warn", "may fire twice", "install it in one of them");
+}
+
+#[test]
+fn the_hook_has_too_little_time() {
+    let scene = installed();
+    settings(&scene, |it| it["hooks"]["Stop"][0]["hooks"][0]["timeout"] = json!(2));
+    finds(&scene, "hook.claude.timeout", "warn", "has only 2 seconds", "give it more");
+}
+
+#[test]
+fn the_cap_is_too_low() {
+    let scene = installed();
+    settings(&scene, |it| it["env"] = json!({ "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "1" }));
+    finds(
+        &scene,
+        "settings.claude",
+        "warn",
+        "block only 1 times",
+        "raise CLAUDE_CODE_STOP_HOOK_BLOCK_CAP",
+    );
+}
+
+#[test]
+fn a_workflow_wants_consent() {
+    let scene = installed();
+    scene.file(".phasegate/workflows/own.toml", "name = \"own\"\nabout = \"x\"\ninitial = \"a\"\n[check.t]\nrun = [\"true\"]\n[phase.a]\nrules = [{ on = \"stop\", when = \"check.t.ok\", goto = \"b\", allow = \"done\" }]\n[phase.b]\nfinal = true\n");
+    finds(&scene, "workflow.own", "warn", "you have not consented", "`phasegate trust own`");
+}
+
+#[test]
+fn a_workflow_is_broken() {
+    let scene = installed();
+    scene.file(".phasegate/workflows/own.toml", "name = \"own\"\nphases = 3\n");
+    finds(&scene, "workflow.own", "fail", "own", "`phasegate lint own`");
+}
+
+#[test]
+fn a_state_document_is_broken() {
+    let scene = installed();
+    scene.file(STATE, "{ not json");
+    finds(
+        &scene,
+        "run.triage/web",
+        "fail",
+        "is not valid JSON",
+        "mend .phasegate/triage/web_triage.json",
+    );
+}
+
+#[test]
+fn a_run_is_armed_and_no_hook_fires() {
+    let scene = installed();
+    assert_eq!(run(&scene, &["loop", "start", "--prompt", "x"]).code, Some(0));
+    finds(&scene, "run.loop", "warn", "no hook has fired for it", "let the agent stop once");
+}
+
+#[test]
+fn the_owner_of_a_run_is_gone() {
+    let scene = installed();
+    scene.file(STATE, "{\"phase\": \"triage\", \"batch_size\": 2, \"entries\": [{\"entry_index\": 0, \"name\": \"e\", \"status\": \"pending\"}]}");
+    scene.stop();
+    let ledger = ".phasegate/runs/triage/web/ledger.json";
+    let mut value = scene.json(ledger);
+    value["owner"]["seen"] = json!("2026-01-01T00:00:00Z");
+    scene.file(ledger, value.to_string());
+    finds(
+        &scene,
+        "run.triage/web.owner",
+        "warn",
+        "belongs to session s1",
+        "`phasegate release triage/web`",
+    );
+}
+
+#[test]
+fn an_agent_is_at_work_that_no_run_knows() {
+    let scene = installed();
+    scene.file(".phasegate/agents/phases-web/worker-1-x/lock", "");
+    let lock =
+        std::fs::File::open(scene.path(".phasegate/agents/phases-web/worker-1-x/lock")).unwrap();
+    lock.lock().unwrap();
+    finds(&scene, "agents", "warn", "1 agents are at work that no run knows", "end-asked");
+}
+
+#[test]
+fn failures_of_our_own_are_shown() {
+    let scene = installed();
+    scene.file(STATE, "{ not json");
+    scene.stop();
+    std::fs::remove_file(scene.path(STATE)).unwrap();
+    let rows = rows(&scene);
+    let row = rows.iter().find(|row| row["id"] == "faults").unwrap();
+    assert_eq!(row["status"], "warn", "{rows:#?}");
+}
