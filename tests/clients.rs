@@ -176,3 +176,43 @@ fn a_client_that_nobody_knows_is_said() {
     assert_eq!(ran.code, Some(0));
     assert!(said["systemMessage"].as_str().unwrap().contains("there are: claude, codex"), "{said}");
 }
+
+/// A gate whose check takes longer than some clients wait.
+const SLOW: &str = "name = \"slow\"\nabout = \"x\"\ninitial = \"a\"\n[check.t]\nrun = [\"sh\", \"-c\", \"echo ran >> runs; sleep 0.3; test -f good || { echo it is bad; exit 1; }\"]\ntimeout = \"5m\"\n[phase.a]\nrules = [\n{ on = \"stop\", when = \"not check.t.ok\", block = \"It fails: {{ check.t.tail }}\" },\n{ on = \"stop\", goto = \"b\", allow = \"done\" },\n]\n[phase.b]\nfinal = true\n";
+
+#[test]
+fn what_outlasts_a_client_runs_without_it() {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/slow.toml", SLOW).file(".gitignore", "home/\nruns\n");
+    scene.git(&["init", "-q"]);
+    scene.ok(&["slow", "start", "--name", "x"]);
+    let stop = |again: bool| {
+        let payload = json!({ "session_id": "s1", "cwd": scene.root(), "hookEventName": "Stop", "stop_hook_active": again });
+        let mut command = scene.command();
+        command.args(["hook", "stop", "--client", "vscode"]).env("PHASEGATE_TRUST_ALL", "1");
+        finish(scene.spawn(command, payload.to_string().as_bytes()))
+    };
+    let settled = || {
+        let ledger = scene.json(".phasegate/runs/slow/x/ledger.json");
+        ledger["failed"]["t"].is_object() || ledger["checks"]["t"].is_object()
+    };
+    let ran = stop(false);
+    assert_eq!(ran.stdout.trim(), "{}");
+    assert!(ran.stderr.contains("it runs in the background"), "{ran:?}");
+    // A second stop meanwhile starts nothing else.
+    assert!(stop(false).stderr.contains("it runs in the background"));
+    crate::phases::eventually("the check has run", settled);
+    let ran = stop(false);
+    assert!(ran.stdout.contains("It fails: it is bad"), "{ran:?}");
+    assert_eq!(scene.read("runs").lines().count(), 1);
+    // The files change, so it is run again.
+    scene.file("good", "");
+    assert!(stop(true).stderr.contains("it runs in the background"));
+    crate::phases::eventually("the check has run", || {
+        scene.json(".phasegate/runs/slow/x/ledger.json")["checks"]["t"].is_object()
+    });
+    let ran = stop(true);
+    assert_eq!(ran.stdout.trim(), "{}", "{ran:?}");
+    assert_eq!(scene.json(".phasegate/slow/x.json")["phase"], "b");
+    assert_eq!(scene.read("runs").lines().count(), 2);
+}

@@ -102,7 +102,7 @@ fn nothing_is_installed() {
 fn the_installed_command_is_wrong() {
     let scene = installed();
     settings(&scene, |it| {
-        it["hooks"]["Stop"][0]["hooks"][0]["args"] = json!(["hook", "stop", "--client", "nobody"])
+        it["hooks"]["Stop"][0]["hooks"][0]["args"] = json!(["hook", "stop", "--client", "nobody"]);
     });
     finds(
         &scene,
@@ -117,7 +117,7 @@ fn the_installed_command_is_wrong() {
 fn the_installed_command_prints_something_else() {
     let scene = installed();
     settings(&scene, |it| {
-        it["hooks"]["Stop"][0]["hooks"][0] = json!({ "type": "command", "command": "echo hello; phasegate hook stop --client claude" })
+        it["hooks"]["Stop"][0]["hooks"][0] = json!({ "type": "command", "command": "echo hello; phasegate hook stop --client claude" });
     });
     finds(&scene, "hook.claude", "fail", "it answered no JSON", "phasegate init --client claude");
 }

@@ -9,6 +9,7 @@ mod check;
 mod demo;
 mod doctor;
 mod draw;
+mod drive;
 mod eject;
 mod init;
 mod lint;
@@ -126,6 +127,8 @@ enum Command {
     Test(test::Options),
     /// Copy a built-in workflow into this project, where it wins over the built-in one
     Eject(eject::Options),
+    /// Let a headless agent work on a run, turn by turn, until the gate lets it go
+    Drive(drive::Options),
     /// Play a whole run with a scripted agent, in a temporary project
     Demo(demo::Options),
     /// Print the JSON schema of workflow definitions, for editors
@@ -137,6 +140,12 @@ enum Command {
         after_help = "Examples:\n  phasegate mcp\n  phasegate mcp --http 127.0.0.1:7421\n  phasegate mcp --workflow task"
     )]
     Mcp(mcp::Options),
+    /// Run what a stop needs and could not wait for; Phasegate calls this itself
+    #[command(hide = true)]
+    Errands {
+        /// The run
+        run: String,
+    },
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  phasegate completions bash > ~/.local/share/bash-completion/completions/phasegate"
@@ -256,9 +265,15 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
         Command::Draw(options) => draw::run(project, &options),
         Command::Test(options) => test::run(project, &options),
         Command::Eject(options) => eject::run(project, &options),
+        Command::Drive(options) => drive::run(project, &options),
         Command::Demo(options) => demo::run(project, &options),
         Command::Schema(options) => schema::run(project, &options),
         Command::Repl(options) => repl::run(project, &options),
+        Command::Errands { run } => {
+            let gate = Gate::new(project);
+            gate.run_errands(&gate.run(&run)?)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Mcp(options) => mcp::run(project, &options),
         Command::Completions { shell } => {
             let mut full = full;

@@ -68,6 +68,11 @@ pub struct Passed {
 }
 
 impl Ran {
+    /// Whether it ran on that tree.
+    pub fn is_of(&self, tree: Option<&str>) -> bool {
+        self.tree.is_some() && self.tree.as_deref() == tree
+    }
+
     /// What a ledger remembers of it, if it passed.
     pub fn passed(&self) -> Option<Passed> {
         let tree = self.tree.clone().filter(|_| self.result.ok)?;

@@ -9,6 +9,7 @@ use phasegate_engine::resolve::Overrides;
 use serde::Deserialize;
 
 use crate::governor::Limits;
+use crate::notify::Notify;
 
 /// What can be configured.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -17,6 +18,9 @@ pub struct Config {
     /// What a run may use up.
     #[serde(default)]
     pub limits: Limits,
+    /// Who is told that a run needs somebody, or is done: only in the user's own configuration.
+    #[serde(default)]
+    pub notify: Notify,
     /// By workflow.
     #[serde(default)]
     pub workflow: BTreeMap<String, WorkflowConfig>,
@@ -57,13 +61,23 @@ impl Config {
 
     fn read(folders: impl IntoIterator<Item = PathBuf>) -> Result<Config, String> {
         let mut config = Config::default();
-        for file in folders.into_iter().map(|folder| folder.join("config.toml")) {
+        let own = user_folder();
+        for folder in folders {
+            let is_own = own.as_ref() == Some(&folder);
+            let file = folder.join("config.toml");
             match std::fs::read_to_string(&file) {
-                Ok(text) => config.add(toml::from_str(&text).map_err(|error| {
-                    let at = error.span().map_or(0, |span| span.start);
-                    let line = text[..at.min(text.len())].matches('\n').count() + 1;
-                    format!("{}:{line}: {}", file.display(), error.message())
-                })?),
+                Ok(text) => {
+                    let read: Config = toml::from_str(&text).map_err(|error| {
+                        let at = error.span().map_or(0, |span| span.start);
+                        let line = text[..at.min(text.len())].matches('\n').count() + 1;
+                        format!("{}:{line}: {}", file.display(), error.message())
+                    })?;
+                    if !is_own && read.notify != Notify::default() {
+                        let why = "`notify` belongs into your own configuration";
+                        return Err(format!("{}: {why}", file.display()));
+                    }
+                    config.add(read);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(format!("cannot read {}: {error}", file.display())),
             }
@@ -74,6 +88,9 @@ impl Config {
     /// Adds a configuration that wins over what is there.
     fn add(&mut self, over: Config) {
         self.limits = over.limits.or(self.limits);
+        if over.notify != Notify::default() {
+            self.notify = over.notify;
+        }
         for (name, over) in over.workflow {
             let here = self.workflow.entry(name).or_default();
             here.enabled = over.enabled.or(here.enabled);

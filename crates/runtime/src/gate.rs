@@ -27,6 +27,7 @@ use crate::store::{Store, StoreError};
 use crate::worker::Watch;
 
 pub use commit::CANCEL;
+pub use errands::ERRANDS;
 pub use runs::{Found, Report};
 pub use sessions::{Sign, Standing};
 pub use stop::{Stop, Verdict};

@@ -107,3 +107,109 @@ pub fn model_flags(model: Option<&str>) -> std::result::Result<Vec<String>, Stri
     }
     Ok(vec!["--model".into(), model.into()])
 }
+
+/// A client that works turn by turn, each turn a process.
+#[derive(Clone, Debug)]
+pub enum Dialogue {
+    Claude,
+    Codex,
+    Gemini,
+    /// Any other program: it is told everything on stdin, and what it prints is what it says.
+    Command(Vec<String>),
+}
+
+/// What came of a turn.
+#[derive(Clone, Debug, Default)]
+pub struct Spoken {
+    pub text: String,
+    pub session: Option<String>,
+    pub cost: Cost,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Printed {
+    result: Option<String>,
+    response: Option<String>,
+    session_id: Option<String>,
+    total_cost_usd: Option<f64>,
+    num_turns: Option<u64>,
+}
+
+impl Dialogue {
+    /// The client of that name.
+    pub fn named(name: &str) -> Option<Dialogue> {
+        match name {
+            "claude" => Some(Dialogue::Claude),
+            "codex" => Some(Dialogue::Codex),
+            "gemini" => Some(Dialogue::Gemini),
+            _ => None,
+        }
+    }
+
+    /// The command of the next turn of a conversation, and the conversation's name.
+    pub fn command(&self, session: Option<&str>) -> (Vec<String>, Option<String>) {
+        let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<String>>();
+        match self {
+            Dialogue::Claude => {
+                let settings = ["--output-format", "json", "--settings", SETTINGS];
+                let mut command = words(&["claude", "--print"]);
+                command.extend(words(&settings));
+                command.extend(permissions(WORK_TOOLS, true));
+                if let Some(session) = session {
+                    command.extend(words(&["--resume", session]));
+                }
+                (command, session.map(str::to_string))
+            }
+            Dialogue::Codex => match session {
+                None => (words(&["codex", "exec", "--json", "--full-auto", "-"]), None),
+                Some(session) => {
+                    let command =
+                        ["codex", "exec", "--json", "--full-auto", "resume", session, "-"];
+                    (words(&command), Some(session.to_string()))
+                }
+            },
+            Dialogue::Gemini => (
+                words(&["gemini", "--output-format", "json", "--yolo"]),
+                session.map(str::to_string),
+            ),
+            Dialogue::Command(command) => (command.clone(), None),
+        }
+    }
+
+    /// What an agent has said in a turn, by what its process printed.
+    pub fn spoken(&self, output: &str) -> Spoken {
+        let plain = || Spoken { text: output.trim().to_string(), ..Spoken::default() };
+        match self {
+            Dialogue::Command(_) => plain(),
+            Dialogue::Claude | Dialogue::Gemini => {
+                let Ok(printed) = serde_json::from_str::<Printed>(output) else { return plain() };
+                Spoken {
+                    text: printed.result.or(printed.response).unwrap_or_default(),
+                    session: printed.session_id,
+                    cost: Cost {
+                        micro_dollars: micro_dollars(printed.total_cost_usd),
+                        turns: printed.num_turns.unwrap_or(0),
+                    },
+                }
+            }
+            Dialogue::Codex => {
+                let mut spoken = Spoken::default();
+                for line in output.lines() {
+                    let Ok(event) = serde_json::from_str::<serde_json::Value>(line) else {
+                        continue;
+                    };
+                    if let Some(thread) = event.get("thread_id").and_then(|it| it.as_str()) {
+                        spoken.session = Some(thread.to_string());
+                    }
+                    let is_message =
+                        event.pointer("/item/type").is_some_and(|it| it == "agent_message");
+                    if let (true, Some(text)) = (is_message, event.pointer("/item/text")) {
+                        spoken.text = text.as_str().unwrap_or_default().to_string();
+                    }
+                }
+                spoken
+            }
+        }
+    }
+}

@@ -11,7 +11,7 @@ use phasegate_engine::step::Actor;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::Record;
-use crate::checks::Passed;
+use crate::checks::{Passed, Ran};
 use crate::governor::Tally;
 
 /// How many readings are remembered to tell whether something has changed.
@@ -70,6 +70,9 @@ pub struct Ledger {
     /// Checks that passed, and on which tree.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub checks: BTreeMap<String, Passed>,
+    /// Checks that have failed for somebody who could not wait for them: they count once.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed: BTreeMap<String, Ran>,
     /// The agents that were started, by id.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub agents: IndexMap<String, Record>,

@@ -16,6 +16,7 @@ pub mod governor;
 pub mod headless;
 pub mod journal;
 pub mod ledger;
+pub mod notify;
 pub mod place;
 pub mod process;
 pub mod project;

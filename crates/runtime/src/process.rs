@@ -138,6 +138,24 @@ pub fn run(
     serde_json::from_str(&report).map_err(|_| io::Error::other("its supervisor died"))
 }
 
+/// Starts this program again, and lets it go: whoever asked need not live on.
+///
+/// # Errors
+/// Where it cannot be started.
+pub fn start_detached(root: &Path, arguments: &[&str]) -> io::Result<()> {
+    let child = Command::new(std::env::current_exe()?)
+        .arg("-C")
+        .arg(root)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()?;
+    drop(child);
+    Ok(())
+}
+
 /// Runs a command; whether it ended well, and the end of what it printed.
 ///
 /// # Errors

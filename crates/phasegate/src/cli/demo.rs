@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use clap::Args;
+use phasegate_engine::answer::Answer;
 use phasegate_engine::decide::{RunFacts, render};
 use phasegate_engine::definition::Bundle;
 use phasegate_engine::json::Json;
@@ -19,6 +20,7 @@ use phasegate_runtime::world::{Told, World};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::drive::{Agent, Heard, drive};
 use super::{Failed, Outcome};
 use crate::print::{self, Paint, paint};
 
@@ -35,7 +37,7 @@ pub struct Options {
 }
 
 /// More stops than any demo needs.
-const MOST_STOPS: usize = 200;
+const MOST_STOPS: u64 = 200;
 
 /// The folder in a workflow's bundle that has its demo.
 const FOLDER: &str = "demo/";
@@ -169,47 +171,82 @@ struct Demo {
     trusted: bool,
 }
 
+/// The scripted agent: the real hook answers its stops.
+struct Scripted<'d> {
+    demo: &'d Demo,
+    gate: Gate<'d>,
+    stops: usize,
+}
+
+impl Agent for Scripted<'_> {
+    fn stop(&mut self, after_block: bool, said: &str) -> Result<Heard, Failed> {
+        self.stops += 1;
+        let answer = self.demo.stop(after_block, said)?;
+        let reason = answer.reason.filter(|_| answer.decision.as_deref() == Some("block"));
+        let last = self.run()?.ledger.last.as_ref().map(|last| last.answer.clone());
+        let text = reason.clone().or(answer.system_message).unwrap_or_default();
+        let answer = match reason {
+            Some(reason) => Answer::Block { reason },
+            None => last.unwrap_or(Answer::Allow { outcome: None, until: None, message: None }),
+        };
+        Ok(Heard { answer, text })
+    }
+
+    fn work(&mut self, heard: &Heard) -> Result<Option<String>, Failed> {
+        let run = self.run()?;
+        let told = self.gate.headline(&run, &Event::stop(None));
+        let phase = told.map_or_else(|| self.gate.report(&run).phase, |(status, _)| status);
+        let colour = if heard.is_block() { Paint::Yellow } else { Paint::Green };
+        let verdict = paint(colour, &heard.answer.to_string());
+        self.demo.show(self.stops, &phase, &verdict, &heard.text);
+        let mut turns = self.demo.script.turn.iter();
+        let turn = turns.find(|turn| heard.text.contains(&turn.on));
+        let Some(turn) = turn else {
+            if heard.is_block() {
+                return Err(Failed(format!("the script has no turn for: {}", heard.text)));
+            }
+            return Ok(None);
+        };
+        if !heard.is_block() {
+            print::line(&paint(Paint::Dim, &format!("{:>9}the user says: go on", "")));
+        }
+        let said = self.demo.work(&turn.does, Some((&run, &self.gate.document(&run)?)))?;
+        print::line(&paint(Paint::Dim, &format!("{:>9}the agent {said}", "")));
+        Ok(Some(said))
+    }
+}
+
+impl Scripted<'_> {
+    fn run(&self) -> Result<Found, Failed> {
+        let (mut runs, _) = self.gate.runs();
+        if runs.is_empty() {
+            Err(Failed("the run is gone".into()))
+        } else {
+            Ok(runs.swap_remove(0))
+        }
+    }
+}
+
 impl Demo {
     fn play(&self, project: &Project) -> Outcome {
         // Only the children of the demo make something happen.
         let gate = Gate::new(project).observing();
         let since = Instant::now();
-        let mut said = String::from("I have started.");
-        let (mut blocks, mut after_block) = (0, false);
-        for stop in 1..=MOST_STOPS {
-            let answer = self.stop(after_block, &said)?;
-            let (runs, _) = gate.runs();
-            let run = runs.first().ok_or_else(|| Failed("the run is gone".into()))?;
-            let report = gate.report(run);
-            let verdict =
-                run.ledger.last.as_ref().map(|last| last.answer.to_string()).unwrap_or_default();
-            let reason = answer.reason.filter(|_| answer.decision.as_deref() == Some("block"));
-            after_block = reason.is_some();
-            let colour = if after_block { Paint::Yellow } else { Paint::Green };
-            let text = reason.or(answer.system_message).unwrap_or_default();
-            let told = gate.headline(run, &Event::stop(None));
-            let phase = told.map_or_else(|| report.phase.clone(), |(status, _)| status);
-            self.show(stop, &phase, &paint(colour, &verdict), &text);
-            let turn = self.script.turn.iter().find(|turn| text.contains(&turn.on));
-            blocks += usize::from(after_block);
-            if !after_block && turn.is_none() {
-                let time = since.elapsed().as_millis() / stop as u128;
-                print::line(&format!(
-                    "\n{stop} stops, {blocks} blocks, {time} ms for each turn with its hook process. \
-                     Without the gate the agent would have stopped at the first."
-                ));
-                let ends = self.script.ends.as_ref();
-                let done = report.condition == "done" || ends == Some(&report.phase);
-                return Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-            }
-            let turn = turn.ok_or_else(|| Failed(format!("the script has no turn for: {text}")))?;
-            if !after_block {
-                print::line(&paint(Paint::Dim, &format!("{:>9}the user says: go on", "")));
-            }
-            said = self.work(&turn.does, Some((run, &gate.document(run)?)))?;
-            print::line(&paint(Paint::Dim, &format!("{:>9}the agent {said}", "")));
+        let mut agent = Scripted { demo: self, gate, stops: 0 };
+        let begun = String::from("I have started.");
+        let (heard, stops, blocks) = drive(&mut agent, begun, false, MOST_STOPS)?;
+        if heard.is_none() {
+            return Err(Failed(format!("the run did not end after {MOST_STOPS} stops")));
         }
-        Err(Failed(format!("the run did not end after {MOST_STOPS} stops")))
+        let time = since.elapsed().as_millis() / u128::from(stops);
+        print::line(&format!(
+            "\n{stops} stops, {blocks} blocks, {time} ms for each turn with its hook process. \
+             Without the gate the agent would have stopped at the first."
+        ));
+        let report = agent.gate.report(&agent.run()?);
+        let ends = self.script.ends.as_ref();
+        let done = report.condition == "done" || ends == Some(&report.phase);
+        Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     fn show(&self, stop: usize, phase: &str, verdict: &str, text: &str) {

@@ -300,7 +300,7 @@ impl Doctor<'_> {
                 summary,
                 Some(remedy.into()),
             );
-            row.details = places.clone();
+            row.details.clone_from(&places);
         }
         for hook in hooks {
             let needed = client.time().as_secs();

@@ -19,6 +19,8 @@ checks/
 reviews/
 workers/
 agents/
+errands/
+drive/
 faults.jsonl
 installed.json
 ";
@@ -190,7 +192,9 @@ fn add(
         return Ok(false);
     }
     print::line(&format!("{} {shown} ({title})", paint(Paint::Yellow, "change")));
-    texts.iter().for_each(|text| show(text));
+    for text in &texts {
+        show(text);
+    }
     if !only_print {
         write(path, &after)?;
         match installed.files.iter_mut().find(|file| file.path == *path) {

@@ -435,8 +435,8 @@ impl Gate<'_> {
         })
     }
 
-    /// Counts what a review has cost.
-    pub(super) fn spend(&self, found: &Found, micro_dollars: u64) -> Result<(), GateError> {
+    /// Counts what a review or a turn has cost.
+    pub fn spend(&self, found: &Found, micro_dollars: u64) -> Result<(), GateError> {
         let _lease = self.store.lease(&found.id, &Key::Document(found.place.clone()))?;
         let (mut ledger, version, _) = self.ledger(&found.id)?;
         ledger.tally.micro_dollars += micro_dollars;

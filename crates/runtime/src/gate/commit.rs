@@ -16,6 +16,7 @@ use super::errands::Errands;
 use super::pin::protected;
 use super::{Answered, Found, Gate, GateError};
 use crate::caller;
+use crate::checks::Checks;
 use crate::fault_point;
 use crate::journal::{self, Line};
 use crate::ledger::{Cancelled, Insisting, Last, Ledger, Tampered, remembered};
@@ -164,7 +165,17 @@ impl Gate<'_> {
         let mut run = run_facts(open.found, open.read.problem.clone());
         // What was noticed only now counts, too.
         run.tampered = open.ledger.tampered_in_all;
-        let world = self.world(&open.workflow, &open.ledger, told, &errands.fresh);
+        // What was run for an earlier stop that could not wait counts, if the files are the same.
+        let mut fresh = errands.fresh.clone();
+        if !open.ledger.failed.is_empty() {
+            let tree = Checks::new(&self.project.root, &open.workflow).tree_now();
+            for (name, ran) in &open.ledger.failed {
+                if ran.is_of(tree.as_deref()) && !fresh.contains_key(name) {
+                    fresh.insert(name.clone(), ran.clone());
+                }
+            }
+        }
+        let world = self.world(&open.workflow, &open.ledger, told, &fresh);
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
     }
 
@@ -188,6 +199,9 @@ impl Gate<'_> {
         let now = Timestamp::now();
         if errands.is_settled() {
             ledger.checking = None;
+        }
+        if event.is_question() {
+            ledger.failed.clear();
         }
         for (name, ran) in &errands.fresh {
             match ran.passed() {
@@ -219,6 +233,7 @@ impl Gate<'_> {
         if event.is_question() {
             ledger.insisting = insisting(&ledger, event, &step, &before, &after, now);
         }
+        let answered_before = ledger.last.as_ref().map(|last| last.answer.clone());
         ledger.last =
             Some(Last { at: now, event: event.name.clone(), answer: step.answer.clone() });
         self.pin(&found.id, &workflow, &mut ledger)?;
@@ -286,6 +301,10 @@ impl Gate<'_> {
             self.store.note_ended(&found.id, &Version(version.clone()));
         }
         self.dismiss(&ledger, &step.effects);
+        if event.is_question() {
+            let notify = &self.project.config.notify;
+            notify.tell(&found.id, &ledger.phase, &step.answer, answered_before.as_ref());
+        }
         fault_point::reach("after-ledger");
         let block_exit = workflow.block_exit;
         let answer = way_out(step.answer, &found.id, workflow.way_out);

@@ -11,7 +11,7 @@ use phasegate_engine::step::{Event, Step};
 
 use super::commit::{Open, blank_line};
 use super::document::written;
-use super::errands::{Errands, MOST_TIME};
+use super::errands::Errands;
 use super::sessions::{Standing, standing};
 use super::{Answered, Found, Gate, GateError};
 use crate::git;
@@ -78,7 +78,7 @@ impl Gate<'_> {
                 guessed.extend(run.presumed.then_some(&run.id));
             }
             let answer = |errands: &Errands| self.answer_stop(run, stop, ours, errands);
-            let answered = self.with_checks(run, stop.time.min(MOST_TIME), answer);
+            let answered = self.with_checks(run, stop.time, answer);
             let has_agents = matches!(&answered, Ok(Some(answered)) if answered.agents);
             if has_agents && let Err(error) = self.settle_now(run) {
                 verdict.faults.push(format!("run {}: {error}", run.id));

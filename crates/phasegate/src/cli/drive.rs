@@ -1,0 +1,368 @@
+//! `phasegate drive`: a headless agent, turn by turn, until the gate lets it go. For clients without
+//! a Stop hook, for CI and for cron; the demo is the same with a scripted agent.
+
+use std::fs;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use phasegate_engine::answer::{Answer, Outcome as Ended, Until};
+use phasegate_engine::functions::filename;
+use phasegate_engine::step::Event;
+use phasegate_runtime::agents::Record;
+use phasegate_runtime::gate::{Found, Gate, Stop};
+use phasegate_runtime::headless::Dialogue;
+use phasegate_runtime::process::{self, End, Streams};
+use phasegate_runtime::project::Project;
+use phasegate_runtime::world::Told;
+use serde::{Deserialize, Serialize};
+
+use super::{Failed, Outcome, event};
+use crate::print::{self, Paint, paint};
+use crate::request;
+
+/// Where a drive keeps what it needs to go on after it was killed.
+const FOLDER: &str = ".phasegate/drive";
+
+/// How often a live line is drawn, and a run looked at whose agents work.
+const GLANCE: Duration = Duration::from_millis(500);
+
+/// The exit codes, by what the gate said in the end.
+const CODES: &str = "\
+Exit codes: 0 done, 1 an error, 3 waiting (for a person or something outside), 4 stuck, 5 capped,
+6 budget, 7 aborted, 8 nothing to do, 9 a fault of our own, 10 the agent failed.
+
+Examples:
+  phasegate drive triage
+  phasegate drive task greet --agent codex
+  phasegate drive ship -- my-agent --headless        the prompt comes on its stdin";
+
+#[derive(Debug, Args)]
+#[command(after_help = CODES)]
+pub struct Options {
+    /// The workflow
+    workflow: String,
+    /// The run; by default the only one that is open
+    run: Option<String>,
+    /// The agent
+    #[arg(long, default_value = "claude", value_parser = ["claude", "codex", "gemini"])]
+    agent: String,
+    /// What the agent is told at first, before what the gate says
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+    /// The most turns
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    turns: u64,
+    /// The most minutes for one turn
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    minutes: u64,
+    /// A program and its arguments instead of a known agent
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// What is needed to go on.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct State {
+    /// The agent's own conversation.
+    session: Option<String>,
+    turns: u64,
+    micro_dollars: u64,
+    /// What the agent said last.
+    said: String,
+}
+
+/// Whoever works turn by turn.
+pub trait Agent {
+    /// Asks the gate whether it may stop, after what the agent said last.
+    fn stop(&mut self, after_block: bool, said: &str) -> Result<Heard, Failed>;
+
+    /// Works on what the gate said; what the agent says about it. None where it has nothing to do
+    /// with that, and the drive is over.
+    fn work(&mut self, heard: &Heard) -> Result<Option<String>, Failed>;
+}
+
+/// What the gate said.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    pub answer: Answer,
+    pub text: String,
+}
+
+impl Heard {
+    pub fn is_block(&self) -> bool {
+        self.answer.is_block()
+    }
+}
+
+/// Lets an agent work until the gate lets it go and it has nothing more to do; what was said last,
+/// and how many stops and blocks there were.
+pub fn drive(
+    agent: &mut dyn Agent,
+    mut said: String,
+    mut after_block: bool,
+    most: u64,
+) -> Result<(Option<Heard>, u64, u64), Failed> {
+    let mut blocks = 0;
+    for stop in 1..=most {
+        let heard = agent.stop(after_block, &said)?;
+        after_block = heard.is_block();
+        blocks += u64::from(after_block);
+        match agent.work(&heard)? {
+            Some(now) => said = now,
+            None => return Ok((Some(heard), stop, blocks)),
+        }
+    }
+    Ok((None, most, blocks))
+}
+
+pub fn run(project: &Project, options: &Options) -> Outcome {
+    let gate = Gate::new(project);
+    let caller = phasegate_runtime::caller::Caller::of_process(&gate)?;
+    let found = request::run(&gate, &options.workflow, &caller, options.run.as_deref(), false)?;
+    if !gate.is_working(&found) {
+        let condition = gate.report(&found).condition;
+        print::line(&format!("Run {} is {condition} already.", found.id));
+        return Ok(if condition == "done" { ExitCode::SUCCESS } else { ExitCode::from(8) });
+    }
+    let place = project.root.join(FOLDER).join(filename(&found.id.to_string()));
+    fs::create_dir_all(&place)?;
+    fs::write(project.root.join(FOLDER).join(".gitignore"), "*\n")?;
+    let state: State = fs::read(place.join("state.json"))
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default();
+    let session = format!("drive-{}", found.id);
+    gate.give(&found, &event("adopt"), Some(session.clone()))?;
+    let dialogue = match options.command.as_slice() {
+        [] => Dialogue::named(&options.agent),
+        command => Some(Dialogue::Command(command.to_vec())),
+    };
+    let dialogue = dialogue.ok_or_else(|| format!("there is no agent {:?}", options.agent))?;
+    if state.turns > 0 {
+        print::note(&format!("goes on after {} turns", state.turns));
+    }
+    let said = state.said.clone();
+    let mut driver = Driver {
+        project,
+        run: found.id.to_string(),
+        session,
+        dialogue,
+        place,
+        state,
+        first: options.prompt.clone(),
+        time: Duration::from_secs(options.minutes * 60),
+        since: Instant::now(),
+        failed: None,
+    };
+    // Whoever starts it again has said to go on.
+    let (heard, ..) = drive(&mut driver, said, false, options.turns)?;
+    if let Some(why) = &driver.failed {
+        print::note(&format!("error: {}", why.trim_end()));
+        return Ok(ExitCode::from(10));
+    }
+    let Some(heard) = heard else {
+        print::line(&format!("{}: the limit of {} turns is reached", driver.run, options.turns));
+        return Ok(ExitCode::from(6));
+    };
+    let text = if heard.text.is_empty() { String::new() } else { format!(": {}", heard.text) };
+    print::line(&format!("{}: {}{text}", driver.run, heard.answer));
+    let code = match heard.answer.outcome() {
+        Some(Ended::Done) => {
+            let _ = fs::remove_dir_all(&driver.place);
+            0
+        }
+        Some(Ended::Waiting) => 3,
+        Some(Ended::Stuck) => 4,
+        Some(Ended::Capped) => 5,
+        Some(Ended::Budget) => 6,
+        Some(Ended::Aborted) => 7,
+        Some(Ended::Inactive) | None => 8,
+        Some(Ended::Fault) => 9,
+    };
+    Ok(ExitCode::from(code))
+}
+
+struct Driver<'p> {
+    project: &'p Project,
+    run: String,
+    session: String,
+    dialogue: Dialogue,
+    place: PathBuf,
+    state: State,
+    /// What the agent is told first.
+    first: Option<String>,
+    time: Duration,
+    since: Instant,
+    /// Why the agent could not go on.
+    failed: Option<String>,
+}
+
+impl Driver<'_> {
+    fn keep(&self) -> Result<(), Failed> {
+        let new = self.place.join("state.new");
+        fs::write(&new, serde_json::to_vec(&self.state)?)?;
+        fs::rename(new, self.place.join("state.json"))?;
+        Ok(())
+    }
+
+    /// Where the run stands, as a line for people.
+    fn line(&self, what: &str) -> String {
+        let gate = Gate::new(self.project).observing();
+        let found = gate.run(&self.run);
+        let phase = found.map(|found: Found| {
+            let told = gate.headline(&found, &Event::stop(None));
+            told.map_or_else(|| gate.report(&found).phase, |(status, _)| status)
+        });
+        let phase = phase.unwrap_or_else(|_| "?".into());
+        let seconds = self.since.elapsed().as_secs();
+        #[expect(clippy::cast_precision_loss, reason = "for people")]
+        let cost = self.state.micro_dollars as f64 / 1e6;
+        let cost = if cost > 0.0 { format!(", ${cost:.2}") } else { String::new() };
+        let (turn, minutes, rest) = (self.state.turns, seconds / 60, seconds % 60);
+        format!("{}  {phase}  turn {turn}, {minutes}:{rest:02}{cost}  {what}", self.run)
+    }
+}
+
+impl Agent for Driver<'_> {
+    fn stop(&mut self, after_block: bool, said: &str) -> Result<Heard, Failed> {
+        loop {
+            let gate = Gate::new(self.project);
+            let stop = Stop {
+                session: Some(self.session.clone()),
+                after_block: Some(after_block),
+                time: Duration::from_hours(24),
+                told: Told { last_message: Some(said.to_string()), transcript: None },
+                ..Stop::default()
+            };
+            let verdict = gate.stop(&stop);
+            for note in verdict.notes.iter().chain(&verdict.faults) {
+                print::note(&format!("note: {note}"));
+            }
+            let own = |answered: &&phasegate_runtime::gate::Answered| {
+                answered.run.to_string() == self.run
+            };
+            let answered = verdict.answers.iter().find(own);
+            let answer = match (answered, verdict.faults.is_empty()) {
+                (Some(answered), _) => answered.answer.clone(),
+                (None, true) => Answer::allow(over(&gate, &self.run)),
+                (None, false) => Answer::allow_saying(Ended::Fault, verdict.faults.join("; ")),
+            };
+            // What works in the background is waited for: nobody else is there to do it.
+            let background = matches!(answer, Answer::Allow { until: Some(Until::Background), .. });
+            let alive = gate.run(&self.run).is_ok_and(|found| {
+                found.ledger.agents.values().any(|agent| !Record::is_over(agent))
+            });
+            if background && alive {
+                let seq = gate.run(&self.run)?.ledger.seq;
+                let what = answer.text().unwrap_or("waits").to_string();
+                print::line(&self.line(what.trim()));
+                while Gate::new(self.project).run(&self.run)?.ledger.seq == seq {
+                    std::thread::sleep(GLANCE);
+                }
+                continue;
+            }
+            let text = answer.text().unwrap_or_default().trim_end().to_string();
+            return Ok(Heard { answer, text });
+        }
+    }
+
+    fn work(&mut self, heard: &Heard) -> Result<Option<String>, Failed> {
+        if !heard.is_block() {
+            return Ok(None);
+        }
+        let first = self.first.take().filter(|_| self.state.turns == 0);
+        let told = match first {
+            Some(first) => format!("{first}\n\n{}", heard.text),
+            None => heard.text.clone(),
+        };
+        self.state.turns += 1;
+        self.keep()?;
+        let (input, output) = (self.place.join("prompt"), self.place.join("output"));
+        let log = self.place.join("log");
+        fs::write(&input, &told)?;
+        let (command, session) = self.dialogue.command(self.state.session.as_deref());
+        self.state.session = session;
+        self.keep()?;
+        let ticker = Ticker::start(self.line(&first_line(&heard.text)));
+        let streams = Streams { input: Some(&input), output: Some(&output), log: &log };
+        let end = process::run(&command, &self.project.root, self.time, &streams, &[])?;
+        drop(ticker);
+        let text = fs::read_to_string(&output).unwrap_or_default();
+        let spoken = self.dialogue.spoken(&text);
+        self.state.micro_dollars += spoken.cost.micro_dollars;
+        if let Some(session) = spoken.session {
+            self.state.session = Some(session);
+        }
+        let gate = Gate::new(self.project);
+        let found = gate.run(&self.run)?;
+        gate.spend(&found, spoken.cost.micro_dollars)?;
+        if !matches!(end, End::Exited(0)) {
+            let why = end.in_words(self.time);
+            let tail = process::tail(&log, 1_000).unwrap_or_default();
+            self.keep()?;
+            self.failed = Some(format!("the agent {} {why}\n{tail}", command[0]));
+            return Ok(None);
+        }
+        self.state.said.clone_from(&spoken.text);
+        self.keep()?;
+        Ok(Some(spoken.text))
+    }
+}
+
+/// What it means that a run has nothing more to say.
+fn over(gate: &Gate, run: &str) -> Ended {
+    let condition = gate.run(run).map_or("ended", |found| gate.report(&found).condition);
+    match condition {
+        "done" => Ended::Done,
+        "cancelled" => Ended::Aborted,
+        _ => Ended::Inactive,
+    }
+}
+
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    line.chars().take(80).collect()
+}
+
+/// A line that lives on a terminal while an agent works; elsewhere it is printed once.
+struct Ticker {
+    ended: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Ticker {
+    fn start(line: String) -> Ticker {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let ended = std::sync::Arc::new(AtomicBool::new(false));
+        if !std::io::stderr().is_terminal() {
+            print::note(&line);
+            return Ticker { ended, thread: None };
+        }
+        let stop = ended.clone();
+        let thread = std::thread::spawn(move || {
+            let since = Instant::now();
+            while !stop.load(Ordering::Relaxed) {
+                let seconds = since.elapsed().as_secs();
+                let shown = paint(Paint::Dim, &format!("{line}  ({seconds} s)"));
+                let mut stderr = std::io::stderr().lock();
+                let _ = write!(stderr, "\r\x1b[2K{shown}").and_then(|()| stderr.flush());
+                drop(stderr);
+                std::thread::sleep(GLANCE);
+            }
+            let _ = writeln!(std::io::stderr().lock());
+        });
+        Ticker { ended, thread: Some(thread) }
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Headless agents, turn by turn: the exit code tells how it ended, and a drive that was killed goes on.
+
+use serde_json::json;
+
+use crate::scene::{Ran, STATE, Scene, finish};
+
+fn drive(scene: &Scene, args: &[&str]) -> Ran {
+    let mut command = scene.command();
+    command.arg("drive").args(args).env("PHASEGATE_TRUST_ALL", "1");
+    let path = format!("{}:{}", scene.path("bin").display(), std::env::var("PATH").unwrap());
+    command.env("PATH", path);
+    finish(scene.spawn(command, b""))
+}
+
+/// Two entries, and an agent that writes the results it is asked for.
+fn notes() -> Scene {
+    let scene = Scene::new();
+    scene.file(
+        ".phasegate/workflows/notes.toml",
+        "name = \"notes\"\nabout = \"x\"\ninitial = \"a\"\n[phase.a]\nrules = [\n{ on = \"stop\", when = \"text('NOTES.md') | length < 9\", block = \"Say more: {{ text('NOTES.md') | length }}.\" },\n{ on = \"stop\", goto = \"b\", allow = \"done\" },\n]\n[phase.b]\nfinal = true\n",
+    );
+    scene.ok(&["notes", "start", "--name", "x"]);
+    scene
+}
+
+const AGENT: &str =
+    "cat > said-$(ls said-* 2>/dev/null | wc -l); printf 'abc' >> NOTES.md; echo I wrote";
+
+#[test]
+fn an_agent_works_until_the_gate_says_done() {
+    let scene = notes();
+    let ran = drive(&scene, &["notes", "--prompt", "Take notes.", "--", "sh", "-c", AGENT]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("notes/x: ALLOW done"), "{ran:?}");
+    assert!(ran.stderr.contains("turn 3"), "{ran:?}");
+    let first = scene.read("said-0");
+    assert!(first.starts_with("Take notes.") && first.contains("Say more: 0."), "{first}");
+    let second = scene.read("said-1");
+    assert!(!second.contains("Take notes.") && second.contains("Say more: 3."), "{second}");
+    let stops =
+        scene.journal("notes/x").iter().filter(|line| line["event"]["name"] == "stop").count();
+    assert_eq!(stops, 4);
+    let again = drive(&scene, &["notes", "--", "sh", "-c", AGENT]);
+    assert_eq!(again.code, Some(0));
+    assert!(again.stdout.contains("is done already"), "{again:?}");
+}
+
+#[test]
+fn outcomes_have_their_exit_codes() {
+    // An agent that does nothing.
+    let scene = notes();
+    let ran = drive(&scene, &["notes", "--", "true"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.stdout.contains("ALLOW stuck"), "{ran:?}");
+    // One that cannot go on.
+    let scene = notes();
+    let ran = drive(&scene, &["notes", "--", "sh", "-c", "echo no key >&2; exit 7"]);
+    assert_eq!(ran.code, Some(10), "{ran:?}");
+    assert!(
+        ran.stderr.contains("ended with exit code 7") && ran.stderr.contains("no key"),
+        "{ran:?}"
+    );
+    let ran = drive(&scene, &["notes", "--", "no-such-agent"]);
+    assert_eq!(ran.code, Some(10), "{ran:?}");
+    // Not enough turns.
+    let scene = notes();
+    let ran = drive(&scene, &["notes", "--turns", "1", "--", "sh", "-c", AGENT]);
+    assert_eq!(ran.code, Some(6), "{ran:?}");
+    // A phase that waits for a person.
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/ask.toml", "name = \"ask\"\nabout = \"x\"\ninitial = \"a\"\n[phase.a]\nrules = [{ on = \"stop\", allow = \"waiting\", until = \"human\", message = \"Look.\" }, { on = \"go\", goto = \"b\" }]\n[phase.b]\nfinal = true\n[action.go]\nabout = \"Go.\"\n");
+    scene.ok(&["ask", "start"]);
+    let ran = drive(&scene, &["ask", "--", "true"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    // A document that cannot be read.
+    let scene = notes();
+    scene.file(".phasegate/notes/x.json", "not json");
+    let ran = drive(&scene, &["notes", "--", "true"]);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    // No run at all.
+    let ran = drive(&Scene::new(), &["triage", "--", "true"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("there is no run of workflow triage"), "{ran:?}");
+}
+
+#[test]
+fn a_budget_ends_it() {
+    let scene = notes();
+    scene.file(".phasegate/config.toml", "[limits]\nblocks = 2\n");
+    let ran = drive(&scene, &["notes", "--", "sh", "-c", "cat >/dev/null; printf a >> NOTES.md"]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert!(ran.stdout.contains("blocks in all"), "{ran:?}");
+}
+
+#[test]
+fn a_drive_that_is_killed_leaves_no_agent_and_goes_on() {
+    let scene = notes();
+    let mut command = scene.command();
+    command.args([
+        "drive",
+        "notes",
+        "--",
+        "sh",
+        "-c",
+        "cat >/dev/null; printf abc >> NOTES.md; echo $$ > pid; sleep 600",
+    ]);
+    let mut child = scene.spawn(command, b"");
+    super::phases::eventually("the agent works", || scene.exists("pid"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let agent = std::path::Path::new("/proc").join(scene.read("pid").trim());
+    super::phases::eventually("the agent is gone", || !agent.exists());
+    let ran = drive(&scene, &["notes", "--prompt", "Take notes.", "--", "sh", "-c", AGENT]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("goes on after 1 turns"), "{ran:?}");
+    // What it was told first, it was told before.
+    assert!(!scene.read("said-0").contains("Take notes."));
+}
+
+#[test]
+fn the_usual_client_keeps_its_conversation_and_its_cost_is_counted() {
+    let scene = notes();
+    scene.file("bin/claude", "#!/bin/sh\nprintf '%s ' \"$@\" >> arguments; echo >> arguments\ncat > /dev/null; printf abc >> NOTES.md\necho '{\"type\":\"result\",\"result\":\"I wrote\",\"session_id\":\"c-1\",\"total_cost_usd\":0.5,\"num_turns\":2}'\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(scene.path("bin/claude"), mode).unwrap();
+    let ran = drive(&scene, &["notes"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("$1.00"), "{ran:?}");
+    let arguments = scene.read("arguments");
+    let lines: Vec<&str> = arguments.lines().collect();
+    assert!(!lines[0].contains("--resume") && lines[1].contains("--resume c-1"), "{arguments}");
+    assert!(arguments.contains("disableAllHooks"));
+    let status: serde_json::Value = serde_json::from_str(&scene.ok(&["status", "--json"])).unwrap();
+    assert_eq!(status["runs"][0]["tally"]["micro_dollars"], json!(1_500_000));
+}
+
+#[test]
+fn what_an_agent_says_is_heard() {
+    let scene = Scene::new();
+    scene.ok(&["loop", "start", "--prompt", "Make it green.", "--max", "5"]);
+    let ran = drive(
+        &scene,
+        &[
+            "loop",
+            "--",
+            "sh",
+            "-c",
+            "cat >/dev/null; echo x >> n; [ $(wc -l < n) -lt 3 ] && echo working || echo '<loop-done>COMPLETE</loop-done>'",
+        ],
+    );
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.read("n").lines().count(), 3);
+    assert!(!scene.exists(STATE));
+}
