@@ -5,14 +5,13 @@
 //! the folder by whoever starts it, and holds it while it lives: whether an agent is alive is asked of
 //! the kernel, never guessed from a process number or the age of a log.
 
+mod supervisor;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -22,14 +21,15 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Agent};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::file_store::ignored_by_git;
 use crate::headless;
-use crate::process::{self, End};
+use crate::process;
 use crate::run::RunId;
 use crate::topics;
 use crate::world;
+
+pub use supervisor::supervise;
 
 /// Where agents have their folders.
 pub const FOLDER: &str = ".phasegate/agents";
@@ -419,88 +419,6 @@ pub fn parts(token: &str) -> Option<(&str, &str, &str)> {
     Some((secret, run, id))
 }
 
-/// The supervisor's own main. Its stdin is the lock.
-///
-/// # Errors
-/// Where the agent has run already, or its files cannot be made.
-pub fn supervise(root: &Path, record: &Record) -> io::Result<()> {
-    let folder = place(root, &record.folder)?;
-    let own = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
-    let given = io::stdin().metadata_of()?;
-    let meta = own.metadata()?;
-    if (meta.dev(), meta.ino()) != given && own.try_lock().is_err() {
-        return Err(io::Error::other("somebody else supervises it"));
-    }
-    if folder.join("started.json").exists() || folder.join("end.json").exists() {
-        return Err(io::Error::other("it has run already"));
-    }
-    process::adopt_orphans();
-    let told = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
-        let _ = signal_hook::flag::register(signal, told.clone());
-    }
-    let asked = folder.join("end-asked");
-    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join("log"))?;
-    let since = Instant::now();
-    let end = match start(root, record, &folder, &log) {
-        Err(why) => End::NotStarted(why),
-        Ok(child) => {
-            let started = Started {
-                at: Timestamp::now(),
-                pid: child.id(),
-                birth: process::birth(child.id()),
-            };
-            write(&folder.join("started.json"), &started)?;
-            let gone = || told.load(Ordering::Relaxed) || asked.exists() || !folder.exists();
-            let printed = || log.metadata().map_or(0, |meta| meta.len());
-            process::watch(child, record.timeout, &gone, &printed)
-        }
-    };
-    let cost = headless::cost(&folder.join("log"));
-    let (status, exit_code) = match &end {
-        End::Exited(0) => ("exited", Some(0)),
-        End::Exited(code) => ("failed", Some(*code)),
-        End::TimedOut => ("timed out", None),
-        End::GivenUp | End::Flooded => ("killed", None),
-        End::Killed(_) | End::NotStarted(_) => ("crashed", None),
-    };
-    let ended = Ended {
-        at: Timestamp::now(),
-        status: status.into(),
-        exit_code,
-        words: end.in_words(record.timeout),
-        seconds: since.elapsed().as_secs(),
-        micro_dollars: cost.micro_dollars,
-        turns: cost.turns,
-    };
-    write(&folder.join("end.json"), &ended)
-}
-
-fn start(
-    root: &Path,
-    record: &Record,
-    folder: &Path,
-    log: &File,
-) -> Result<std::process::Child, String> {
-    let Some((program, arguments)) = record.run.split_first() else {
-        return Err("nothing to run".into());
-    };
-    let streams = || -> io::Result<(File, File, File)> {
-        Ok((File::open(folder.join("prompt"))?, log.try_clone()?, log.try_clone()?))
-    };
-    let (input, output, errors) = streams().map_err(|error| error.to_string())?;
-    let spawned = Command::new(program)
-        .args(arguments)
-        .current_dir(root)
-        .env(process::DISABLE, "1")
-        .stdin(input)
-        .stdout(output)
-        .stderr(errors)
-        .process_group(0)
-        .spawn();
-    spawned.map_err(|error| format!("cannot run {program}: {error}"))
-}
-
 /// The folder of an agent.
 fn place(root: &Path, folder: &str) -> io::Result<PathBuf> {
     let place = format!("{FOLDER}/{folder}");
@@ -523,17 +441,5 @@ fn wait(most: Duration, done: impl Fn() -> bool) {
     let since = Instant::now();
     while !done() && since.elapsed() < most {
         std::thread::sleep(GLANCE);
-    }
-}
-
-/// Which file a stream is.
-trait Identity {
-    fn metadata_of(&self) -> io::Result<(u64, u64)>;
-}
-
-impl Identity for io::Stdin {
-    fn metadata_of(&self) -> io::Result<(u64, u64)> {
-        let stat = rustix::fs::fstat(self)?;
-        Ok((stat.st_dev, stat.st_ino))
     }
 }

@@ -3,12 +3,14 @@
 mod act;
 mod agents;
 mod commit;
+mod detached;
 mod document;
 mod effects;
 mod errands;
 mod pin;
 mod runs;
 mod sessions;
+mod show;
 mod stop;
 
 use std::cell::RefCell;
@@ -27,7 +29,7 @@ use crate::store::{Store, StoreError};
 use crate::worker::Watch;
 
 pub use commit::CANCEL;
-pub use errands::ERRANDS;
+pub use detached::ERRANDS;
 pub use runs::{Found, Report};
 pub use sessions::{Sign, Standing};
 pub use stop::{Stop, Verdict};

@@ -1,0 +1,91 @@
+//! Fires an installed hook as its client does.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::client::Client;
+use crate::client::install::Hook;
+
+/// How long an installed command may take to answer.
+const MOST_ANSWER: Duration = Duration::from_secs(15);
+
+/// Fires an installed hook twice, as its client does, in a project of our own: once it must block,
+/// once it must not.
+pub fn fire(client: Client, hook: &Hook) -> Result<Duration, String> {
+    let folder = tempfile::Builder::new().prefix("phasegate-doctor-").tempdir();
+    let folder = folder.map_err(|error| error.to_string())?;
+    let root = folder.path().canonicalize().map_err(|error| error.to_string())?;
+    let workflow = "name = \"doctor\"\nabout = \"x\"\ninitial = \"a\"\n[phase.a]\nrules = [{ on = \"stop\", block = \"go on\" }]\n[phase.b]\nfinal = true\n";
+    let write = |path: &str, text: &str| {
+        let path = root.join(path);
+        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        made.and_then(|()| std::fs::write(path, text)).map_err(|error| error.to_string())
+    };
+    write(".phasegate/workflows/doctor.toml", workflow)?;
+    let since = Instant::now();
+    let allowed = answer(client, hook, &root)?;
+    if client.blocks(&allowed) {
+        return Err("it blocks where there is no run".into());
+    }
+    let took = since.elapsed();
+    write(".phasegate/doctor/x.json", "{\"phase\": \"a\"}\n")?;
+    let blocked = answer(client, hook, &root)?;
+    if !client.blocks(&blocked) {
+        return Err(format!("it does not block where it must; it answered {blocked}"));
+    }
+    Ok(took)
+}
+
+fn answer(client: Client, hook: &Hook, root: &Path) -> Result<Value, String> {
+    let text = run_bounded(&hook.command, root, &client.sample(root).to_string())?;
+    let parsed = serde_json::from_str(&text);
+    parsed.map_err(|_| {
+        format!("it answered no JSON: {:?}", text.chars().take(80).collect::<String>())
+    })
+}
+
+/// Runs a command, for no longer than we wait; what it printed.
+pub fn run_bounded(command: &[String], root: &Path, input: &str) -> Result<String, String> {
+    let (program, arguments) = command.split_first().ok_or("it has no command")?;
+    let spawned = Command::new(program)
+        .args(arguments)
+        .current_dir(root)
+        .env_remove("PHASEGATE_TOKEN")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = spawned.map_err(|error| format!("{program} cannot be run: {error}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let since = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(_)) => break,
+            Ok(None) if since.elapsed() < MOST_ANSWER => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("it did not answer within {} seconds", MOST_ANSWER.as_secs()));
+            }
+        }
+    }
+    let mut text = String::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        let _ = stdout.read_to_string(&mut text);
+    }
+    Ok(text)
+}
+
+/// A program on PATH.
+pub fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}

@@ -1,0 +1,84 @@
+//! Errands that would outlast the client: somebody else runs them, and the stop waits.
+
+use std::time::Duration;
+
+use phasegate_engine::step::{Event, Step};
+
+use super::commit::Open;
+use super::errands::{Errands, NO_LIMIT};
+use super::{Found, Gate, GateError};
+use crate::process;
+use crate::world::Told;
+
+/// A client that waits for less than this has long errands run by somebody else.
+const PATIENT: Duration = Duration::from_mins(2);
+
+/// Where it is told that somebody does.
+const FOLDER: &str = ".phasegate/errands";
+
+/// The command of this program that does.
+pub const ERRANDS: &str = "errands";
+
+impl Gate<'_> {
+    /// Has somebody else run what would outlast the client's patience; what is said then. None where
+    /// it can be run here.
+    pub(super) fn detached(
+        &self,
+        open: &Open,
+        errands: &Errands,
+        event: &Event,
+        step: &Step,
+    ) -> Result<Option<String>, GateError> {
+        if !event.is_question() || errands.most >= PATIENT || errands.unsettled.is_some() {
+            return Ok(None);
+        }
+        let check = step.needs.as_ref().and_then(|name| {
+            let check = open.workflow.checks.iter().find(|check| check.name == *name);
+            check.map(|check| (format!("check {name}"), check.timeout))
+        });
+        let review = step.review.as_ref();
+        let review = review.map(|it| (format!("the review by {}", it.reviewer), it.timeout));
+        let Some((what, _)) = check.or(review).filter(|(_, time)| *time > errands.most) else {
+            return Ok(None);
+        };
+        let run = &open.found.id;
+        let free = process::alone(&self.project.root, FOLDER, run);
+        if free.map_err(|error| GateError::Other(error.to_string()))?.is_some() {
+            let started = process::start_detached(&self.project.root, &[ERRANDS, &run.to_string()]);
+            started.map_err(|error| GateError::Other(error.to_string()))?;
+        }
+        Ok(Some(format!(
+            "Run {run} waits for {what}, which takes longer than this client waits: it runs in the \
+             background. Say something to the agent when it is done; `phasegate status` shows it."
+        )))
+    }
+
+    /// The other side of that: runs what a stop of the run would need, and stops nobody.
+    pub fn run_errands(&self, found: &Found) -> Result<(), GateError> {
+        let alone = process::alone(&self.project.root, FOLDER, &found.id);
+        let alone = alone.map_err(|error| GateError::Other(error.to_string()))?;
+        if alone.is_none() {
+            return Ok(());
+        }
+        self.with_checks(found, NO_LIMIT, |errands| {
+            self.with_retries(found, |mut open| {
+                let session = open.ledger.owner.as_ref().map(|owner| owner.session.clone());
+                let event = errands.stop(session);
+                let mut step = self.decide(&mut open, &event, &Told::default(), errands);
+                self.missing(&mut open, errands, &event, &mut step)?;
+                // Nothing is missing any more: what was found out is kept for the next stop.
+                let mut ledger = open.ledger;
+                ledger.checking = None;
+                for (name, ran) in &errands.fresh {
+                    match ran.passed() {
+                        Some(passed) => drop(ledger.checks.insert(name.clone(), passed)),
+                        None => drop(ledger.failed.insert(name.clone(), ran.clone())),
+                    }
+                }
+                self.put_ledger(&found.id, open.ledger_version.as_ref(), &ledger)?;
+                Ok(Some(()))
+            })
+        })?;
+        Ok(())
+    }
+}

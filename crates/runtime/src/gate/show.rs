@@ -1,0 +1,81 @@
+//! What is shown of a run: texts of its workflow, and what programs are told with every answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phasegate_engine::decide::{RunFacts, guidance, render};
+use phasegate_engine::json::Json;
+use phasegate_engine::step::Event;
+use phasegate_engine::workflow::{TextId, Workflow};
+
+use super::document::{Read, run_facts};
+use super::{Found, Gate, GateError};
+use crate::world::{Told, World};
+
+impl Gate<'_> {
+    /// Renders a text about a run.
+    pub fn show(
+        &self,
+        workflow: &Workflow,
+        found: &Found,
+        text: TextId,
+        event: &Event,
+    ) -> Result<String, GateError> {
+        self.show_told(workflow, found, text, event, &Told::default())
+    }
+
+    /// Where a run stands and what to do next, in the words of a workflow that has some.
+    pub fn headline(&self, found: &Found, event: &Event) -> Option<(String, String)> {
+        self.workflow_of(found).ok()?.guidance?;
+        let told = self.guidance(found, event).ok()?;
+        let text = |name: &str| {
+            let text = told.get("guidance").and_then(|guidance| guidance.get(name));
+            text.and_then(Json::as_str).map(str::to_string)
+        };
+        Some((text("status")?, text("action")?))
+    }
+
+    /// What programs are told about a run with every answer.
+    pub fn guidance(&self, found: &Found, event: &Event) -> Result<Json, GateError> {
+        if found.ledger.cancelled.is_some() {
+            let action = format!("Run {} was cancelled: nothing more can be done in it.", found.id);
+            let none = Json::from(Vec::<Json>::new());
+            let status = Json::from("CANCELLED");
+            let own = [("status", status), ("action", Json::from(action)), ("can", none)];
+            return Ok(Json::from([("guidance", Json::from(own))]));
+        }
+        let workflow = self.workflow_of(found)?;
+        let Read { document, problem, .. } = self.read(found, &workflow)?;
+        let run = run_facts(found, problem);
+        let world = self.world(&workflow, &found.ledger, &Told::default(), &BTreeMap::new());
+        guidance(&workflow, document, event, &run, world)
+            .map_err(|fault| GateError::Other(fault.message))
+    }
+
+    /// Renders a text that is about no run.
+    pub fn show_alone(
+        &self,
+        workflow: &Workflow,
+        text: TextId,
+        event: &Event,
+    ) -> Result<String, GateError> {
+        let world = Arc::new(World::new(&self.project.root, Told::default()));
+        render(workflow, text, None, event, &RunFacts::default(), world)
+            .map_err(|fault| GateError::Other(fault.message))
+    }
+
+    pub(super) fn show_told(
+        &self,
+        workflow: &Workflow,
+        found: &Found,
+        text: TextId,
+        event: &Event,
+        told: &Told,
+    ) -> Result<String, GateError> {
+        let Read { document, problem, .. } = self.read(found, workflow)?;
+        let run = run_facts(found, problem);
+        let world = self.world(workflow, &found.ledger, told, &BTreeMap::new());
+        render(workflow, text, Some(document), event, &run, world)
+            .map_err(|fault| GateError::Other(fault.message))
+    }
+}
