@@ -225,6 +225,13 @@ pub struct Reply {
     pub context: Option<(&'static str, String)>,
 }
 
+impl Reply {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.block.is_none() && self.message.is_none() && self.context.is_none()
+    }
+}
+
 /// What clients send. Every field may be missing, and others may be there.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

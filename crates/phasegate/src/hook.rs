@@ -69,8 +69,11 @@ pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
     // A command that is not understood is answered as the usual client understands it.
     let asked = arguments(args);
     let client = asked.as_ref().map_or(Client::Claude, |asked| asked.client);
+    let is_mute = asked.as_ref().is_ok_and(|asked| asked.name == "pre-compact");
     let answered = catch_unwind(AssertUnwindSafe(|| run(folder, asked)));
     match answered {
+        // The client would take it for instructions, and give it to the model.
+        Ok(Ok((reply, _))) if is_mute && reply.is_empty() => ExitCode::SUCCESS,
         Ok(Ok((reply, code))) => say(client, &reply, code),
         Ok(Err(failure)) => say(client, &failure.reply(), 0),
         Err(_) => {

@@ -1,0 +1,95 @@
+//! Several sessions, one after the other and at once. The hooks are those of the README.
+
+use serde_json::json;
+
+use crate::api::{Api, Hold, LONG, Reply};
+use crate::client::Session;
+use crate::scene::Scene;
+
+const FIRST: &str = "11111111-1111-4111-8111-111111111111";
+const SECOND: &str = "22222222-2222-4222-8222-222222222222";
+
+#[test]
+fn the_second_session_is_not_blocked_by_the_run_of_the_first() {
+    let Some(scene) = Scene::new() else { return };
+    let (hold, arrival, opening) = Hold::new();
+    let api = Api::start(move |request| match (request.session.as_str(), request.blocks()) {
+        (FIRST, 0) if request.used().is_empty() => {
+            Reply::bash("phasegate loop start --max 9 --prompt 'Write a poem.'")
+        }
+        (FIRST, 1) => {
+            hold.wait();
+            Reply::text("The first line.")
+        }
+        (FIRST, 2) => Reply::text("<loop-done>COMPLETE</loop-done>"),
+        (FIRST, _) => Reply::text("I begin."),
+        _ => Reply::text("It is a quarter past nine."),
+    });
+    let first = Session::new(&scene, &api, "Work in a loop.").with_init().id(FIRST).start();
+    arrival.recv_timeout(LONG).unwrap();
+    let before = scene.journal("loop/current").len();
+    Session::new(&scene, &api, "What time is it?").id(SECOND).run().result();
+    assert_eq!(scene.journal("loop/current").len(), before, "the second session has left a trace");
+    let of_second = api.requests().into_iter().filter(|request| request.session == SECOND);
+    assert_eq!(of_second.map(|request| request.blocks()).max(), Some(0));
+    opening.send(()).unwrap();
+    first.wait().result();
+    scene.assert_stops("loop/current", 2, "done");
+    assert!(scene.stops("loop/current").iter().all(|stop| stop.session == FIRST));
+    scene.end();
+}
+
+#[test]
+fn work_in_the_background_is_waited_for() {
+    let Some(scene) = Scene::new() else { return };
+    scene.ok(&["loop", "start", "--max", "9", "--prompt", "Write a poem."]);
+    let api = Api::start(|request| {
+        let (order, _) = request.order();
+        if request.used().is_empty() {
+            let command =
+                json!({ "command": "sleep 3", "description": "Sleeps", "run_in_background": true });
+            return Reply::tool("Bash", command);
+        }
+        Reply::text(if order.starts_with("[ITERATION 2") {
+            "<loop-done>COMPLETE</loop-done>"
+        } else {
+            "A line."
+        })
+    });
+    Session::new(&scene, &api, "Work in a loop.").with_init().run().result();
+    assert_eq!(scene.answers("loop/current"), ["waiting", "block", "block", "done"]);
+    scene.end();
+}
+
+#[test]
+fn a_session_that_was_killed_goes_on_with_its_run_when_it_is_resumed() {
+    let Some(scene) = Scene::new() else { return };
+    scene.ok(&["loop", "start", "--max", "9", "--prompt", "Write a poem."]);
+    let (hold, arrival, opening) = Hold::new();
+    let api = Api::start(move |request| {
+        let (order, _) = request.order();
+        if order.starts_with("[ITERATION 2/") {
+            hold.wait();
+            return Reply::text("Nobody hears this.");
+        }
+        let is_over = order.starts_with("[ITERATION 4/");
+        Reply::text(if is_over { "<loop-done>COMPLETE</loop-done>" } else { "A line." })
+    });
+    let killed = Session::new(&scene, &api, "Work in a loop.").with_init().id(FIRST).start();
+    arrival.recv_timeout(LONG).unwrap();
+    killed.crash();
+    opening.send(()).unwrap();
+    assert_eq!(scene.stops("loop/current").len(), 2);
+
+    let resumed = Session::new(&scene, &api, "Go on.").resuming(FIRST).run();
+    assert_eq!(resumed.result()["session_id"], FIRST);
+    scene.assert_stops("loop/current", 4, "done");
+    assert!(scene.stops("loop/current").iter().all(|stop| stop.session == FIRST));
+    // It was told where its run is.
+    let told = api.requests().iter().any(|request| {
+        let said = serde_json::to_string(&request.messages).unwrap();
+        said.contains("Go on.") && said.contains("This is iteration 2 of 9")
+    });
+    assert!(told);
+    scene.end();
+}
