@@ -239,7 +239,9 @@ impl Gate<'_> {
             Some(step) => {
                 if !step.effects.is_empty() && !self.is_trusted(workflow) {
                     let message = format!("`phasegate trust {}` first", workflow.name);
-                    return Err(GateError::Other(format!("{message}: it runs commands or writes files")));
+                    return Err(GateError::Other(format!(
+                        "{message}: it runs commands or writes files"
+                    )));
                 }
                 self.carry_out(&step.effects)?;
                 self.transcribe(&step.effects, &mut Vec::new());
