@@ -41,13 +41,12 @@ use crate::{mcp, print, request};
 
 const EXAMPLES: &str = "\
 Examples:
-  phasegate demo                                  see a whole run in ten seconds
+  phasegate demo                                  see a whole run in a second
+  phasegate init && phasegate doctor              install the hook, and see that it works
   phasegate triage start --from findings.json     start a run
   phasegate status                                where the runs are
   phasegate why                                   why the last stop was answered as it was
-  phasegate draw triage --format table            a workflow's rules as a table
-
-In a client's settings the hook is `phasegate hook stop --client claude`.";
+  phasegate draw triage --format table            a workflow's rules as a table";
 
 /// Decides when a coding agent may stop, advance, or must go on.
 #[derive(Debug, Parser)]
