@@ -190,6 +190,8 @@ fn what_outlasts_a_client_runs_without_it() {
         let payload = json!({ "session_id": "s1", "cwd": scene.root(), "hookEventName": "Stop", "stop_hook_active": again });
         let mut command = scene.command();
         command.args(["hook", "stop", "--client", "vscode"]).env("PHASEGATE_TRUST_ALL", "1");
+        // No time at all to wait for anything.
+        command.env("PHASEGATE_HOOK_SECONDS", "1");
         finish(scene.spawn(command, payload.to_string().as_bytes()))
     };
     let settled = || {
@@ -215,4 +217,69 @@ fn what_outlasts_a_client_runs_without_it() {
     assert_eq!(ran.stdout.trim(), "{}", "{ran:?}");
     assert_eq!(scene.json(".phasegate/slow/x.json")["phase"], "b");
     assert_eq!(scene.read("runs").lines().count(), 2);
+}
+
+#[test]
+fn what_is_faster_than_the_client_is_waited_for() {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/slow.toml", SLOW).file(".gitignore", "home/\nruns\n");
+    scene.git(&["init", "-q"]);
+    scene.ok(&["slow", "start", "--name", "x"]);
+    let payload = json!({ "session_id": "s1", "cwd": scene.root(), "hookEventName": "Stop", "stop_hook_active": false });
+    let mut command = scene.command();
+    command.args(["hook", "stop", "--client", "vscode"]).env("PHASEGATE_TRUST_ALL", "1");
+    let ran = finish(scene.spawn(command, payload.to_string().as_bytes()));
+    assert!(ran.stdout.contains("It fails: it is bad"), "{ran:?}");
+}
+
+#[test]
+fn a_review_that_fails_in_the_background_is_said_once() {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/rev.toml", "name = \"rev\"\nabout = \"x\"\ninitial = \"a\"\n[reviewer.code]\nprompt = \"r.md\"\nwrites = \"review.md\"\nrun = [\"sh\", \"-c\", \"echo ran >> runs; exit 3\"]\ntimeout = \"5m\"\n[phase.a]\nrules = [\n{ on = \"review-finished\", goto = \"b\" },\n{ on = \"stop\", review = \"code\" },\n]\n[phase.b]\nfinal = true\n");
+    scene.file(".phasegate/workflows/rev/prompts/r.md", "Review.");
+    scene.ok(&["rev", "start", "--name", "x"]);
+    let stop = |seconds: &str| {
+        let payload = json!({ "session_id": "s1", "cwd": scene.root(), "hookEventName": "Stop", "stop_hook_active": false });
+        let mut command = scene.command();
+        command.args(["hook", "stop", "--client", "vscode"]).env("PHASEGATE_TRUST_ALL", "1");
+        command.env("PHASEGATE_HOOK_SECONDS", seconds);
+        finish(scene.spawn(command, payload.to_string().as_bytes())).stderr
+    };
+    assert!(stop("1").contains("it runs in the background"));
+    let ledger = ".phasegate/runs/rev/x/ledger.json";
+    crate::phases::eventually("it has failed", || scene.json(ledger)["unreviewed"].is_string());
+    let said = stop("1");
+    assert!(said.contains("ended with exit code 3"), "{said}");
+    assert_eq!(scene.read("runs").lines().count(), 1);
+    // Within the client's patience it is said at once.
+    let said = stop("20");
+    assert!(said.contains("ended with exit code 3"), "{said}");
+}
+
+#[test]
+fn a_client_that_does_not_say_what_a_stop_follows_has_its_cap_too() {
+    let scene = Scene::with_triage(200);
+    let payload = json!({ "sessionId": "s1", "cwd": scene.root(), "transcriptPath": "", "stopReason": "end_turn" });
+    let mut blocks = 0;
+    for stop in 0..20 {
+        scene.result(stop, true, "g");
+        let (ran, said) = fire(&scene, "copilot", &payload);
+        if said == json!({}) {
+            assert!(ran.stderr.contains("capped"), "{ran:?}");
+            break;
+        }
+        blocks += 1;
+    }
+    assert_eq!(blocks, 7);
+    // The next prompt begins anew.
+    scene.result(30, true, "g");
+    assert_ne!(fire(&scene, "copilot", &payload).1, json!({}));
+}
+
+#[test]
+fn an_old_client_that_forgets_the_arguments_is_not_trapped() {
+    let scene = Scene::with_triage(1);
+    let ran = finish(scene.spawn(scene.command(), scene.payload().to_string().as_bytes()));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
+    assert!(ran.stderr.contains("Usage: phasegate"), "{ran:?}");
 }

@@ -182,7 +182,7 @@ fn two_clients_read_the_same_file() {
 fn the_hook_has_too_little_time() {
     let scene = installed();
     settings(&scene, |it| it["hooks"]["Stop"][0]["hooks"][0]["timeout"] = json!(2));
-    finds(&scene, "hook.claude.timeout", "warn", "has only 2 seconds", "give it more");
+    finds(&scene, "hook.claude.timeout", "warn", "has only 2 seconds", "phasegate init --print");
 }
 
 #[test]
@@ -269,4 +269,40 @@ fn failures_of_our_own_are_shown() {
     let rows = rows(&scene);
     let row = rows.iter().find(|row| row["id"] == "faults").unwrap();
     assert_eq!(row["status"], "warn", "{rows:#?}");
+}
+
+#[test]
+fn settings_that_the_client_cannot_read() {
+    let scene = installed();
+    let text = scene.read(".claude/settings.json");
+    scene.file(".claude/settings.json", format!("// mine\n{text}"));
+    finds(&scene, "settings.claude", "fail", "Claude Code ignores it", "take them out");
+}
+
+#[test]
+fn a_hook_under_another_event_is_none() {
+    let scene = installed();
+    let text = scene.read(".claude/settings.json").replace("\"Stop\"", "\"PreToolUse\"");
+    scene.file(".claude/settings.json", text);
+    finds(&scene, "hook", "fail", "no client has our hook", "`phasegate init`");
+}
+
+#[test]
+fn a_client_that_forgets_arguments() {
+    let scene = installed();
+    scene.file("bin/claude", "#!/bin/sh\necho '2.0.76 (Claude Code)'\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(scene.path("bin/claude"), mode).unwrap();
+    finds(&scene, "client.claude", "fail", "starts hooks without their arguments", "upgrade it");
+}
+
+#[test]
+fn something_keeps_the_output_open() {
+    let scene = installed();
+    settings(&scene, |it| {
+        it["hooks"]["Stop"][0]["hooks"][0] = json!({ "type": "command", "command": "sleep 60 & phasegate hook stop --client claude" });
+    });
+    let rows = rows(&scene);
+    let row = rows.iter().find(|row| row["id"] == "hook.claude").unwrap();
+    assert!(row["summary"].as_str().unwrap().contains("keeps its output open"), "{row}");
 }

@@ -62,10 +62,12 @@ fn outcomes_have_their_exit_codes() {
     );
     let ran = drive(&scene, &["notes", "--", "no-such-agent"]);
     assert_eq!(ran.code, Some(10), "{ran:?}");
-    // Not enough turns.
+    // Not enough turns; but a completion on the last one wins.
     let scene = notes();
     let ran = drive(&scene, &["notes", "--turns", "1", "--", "sh", "-c", AGENT]);
     assert_eq!(ran.code, Some(6), "{ran:?}");
+    let ran = drive(&scene, &["notes", "--turns", "2", "--", "sh", "-c", AGENT]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
     // A phase that waits for a person.
     let scene = Scene::new();
     scene.file(".phasegate/workflows/ask.toml", "name = \"ask\"\nabout = \"x\"\ninitial = \"a\"\n[phase.a]\nrules = [{ on = \"stop\", allow = \"waiting\", until = \"human\", message = \"Look.\" }, { on = \"go\", goto = \"b\" }]\n[phase.b]\nfinal = true\n[action.go]\nabout = \"Go.\"\n");
@@ -113,8 +115,8 @@ fn a_drive_that_is_killed_leaves_no_agent_and_goes_on() {
     let ran = drive(&scene, &["notes", "--prompt", "Take notes.", "--", "sh", "-c", AGENT]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stderr.contains("goes on after 1 turns"), "{ran:?}");
-    // What it was told first, it was told before.
-    assert!(!scene.read("said-0").contains("Take notes."));
+    // Its first turn came to nothing, so it is told all of it.
+    assert!(scene.read("said-0").contains("Take notes."));
 }
 
 #[test]
@@ -151,4 +153,74 @@ fn what_an_agent_says_is_heard() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(scene.read("n").lines().count(), 3);
     assert!(!scene.exists(STATE));
+}
+
+#[test]
+fn another_run_of_the_same_name_is_another_one() {
+    let scene = Scene::new();
+    scene.ok(&["loop", "start", "--max", "5", "--prompt", "one"]);
+    let over = "echo '<loop-done>COMPLETE</loop-done>'; exit 1";
+    assert_eq!(drive(&scene, &["loop", "--", "sh", "-c", over]).code, Some(10));
+    scene.ok(&["loop", "cancel"]);
+    scene.ok(&["loop", "start", "--max", "2", "--prompt", "two"]);
+    drive(&scene, &["loop", "--", "sh", "-c", "cat > /dev/null; echo x >> ran"]);
+    assert!(scene.exists("ran"));
+}
+
+#[test]
+fn a_run_is_driven_once_at_a_time() {
+    let scene = notes();
+    let mut command = scene.command();
+    command.args(["drive", "notes", "--", "sh", "-c", "echo > began; sleep 600"]);
+    let mut first = scene.spawn(command, b"");
+    super::phases::eventually("it works", || scene.exists("began"));
+    let ran = drive(&scene, &["notes", "--", "true"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("is being driven already"), "{ran:?}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+}
+
+#[test]
+fn money_ends_it_before_the_next_turn() {
+    let scene = notes();
+    scene.file(".phasegate/config.toml", "[limits]\ndollars = 1\n");
+    scene.file("bin/claude", "#!/bin/sh\ncat > /dev/null; printf a >> NOTES.md\necho '{\"result\":\"x\",\"session_id\":\"c\",\"total_cost_usd\":0.6}'\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(scene.path("bin/claude"), mode).unwrap();
+    let ran = drive(&scene, &["notes"]);
+    assert_eq!(ran.code, Some(6), "{ran:?}");
+    assert!(ran.stdout.contains("limit of 1 dollars"), "{ran:?}");
+    assert_eq!(scene.read("NOTES.md").len(), 2);
+}
+
+#[test]
+fn what_it_is_told_first_is_not_lost_and_why_it_failed_is_said() {
+    let scene = notes();
+    let ran =
+        drive(&scene, &["notes", "--prompt", "THE TASK", "--", "sh", "-c", "echo no key; exit 7"]);
+    assert!(ran.stderr.contains("no key"), "{ran:?}");
+    drive(&scene, &["notes", "--prompt", "THE TASK", "--", "sh", "-c", AGENT]);
+    assert!(scene.read("said-0").contains("THE TASK"));
+}
+
+#[test]
+fn a_driven_agent_leads_the_work_and_is_no_person() {
+    let scene = Scene::new();
+    scene.file("agent.sh", "cat > /dev/null; exit 0\n");
+    scene.file(".phasegate/config.toml", "[workflow.phases.const]\nWORKER = [\"sh\", \"agent.sh\"]\nREVIEWER = [\"sh\", \"agent.sh\"]\nREPLACEMENTS = 0\n");
+    let mut command = scene.command();
+    command.args(["phases", "create", "--title", "Web", "--phases", "[{\"name\":\"Design\"}]"]);
+    command.env("PHASEGATE_TRUST_ALL", "1");
+    assert_eq!(finish(scene.spawn(command, b"")).code, Some(0));
+    let bin = env!("CARGO_BIN_EXE_phasegate");
+    let agent = format!(
+        "cat > /dev/null; {bin} phases deploy --prompt hi > said 2>&1; {bin} phases approve --force-escalated --reason x >> said 2>&1; echo done"
+    );
+    let ran = drive(&scene, &["phases", "--", "sh", "-c", &agent]);
+    let said = scene.read("said");
+    assert!(said.contains("Agent worker-1 works on phase 1"), "{said}");
+    assert!(said.contains("is for people"), "{said}");
+    // Its reviewers give no verdict, and then a person is needed.
+    assert_eq!(ran.code, Some(3), "{ran:?}");
 }

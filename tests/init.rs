@@ -162,3 +162,60 @@ fn for_a_user_it_is_the_users_own_files() {
     let ran = scene.run(&["init", "--user", "--client", "copilot"]);
     assert!(ran.stderr.contains("for a project only"), "{ran:?}");
 }
+
+#[test]
+fn what_others_have_written_beside_ours_stays_theirs() {
+    let scene = Scene::bare();
+    let settings = r#"{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"phasegate hook stop"},{"type":"command","command":"./my-own-stop.sh"}]},{"hooks":[{"type":"command","command":"/opt/phasegate-tools/hooks/notify.sh --client-id 3"}]}]}}"#;
+    scene.file(".claude/settings.json", settings);
+    let mcp = r#"{"mcpServers":{"phasegate":{"command":"phasegate","args":["mcp","--workflow","mine"]}}}"#;
+    scene.file(".mcp.json", mcp);
+    scene.ok(&["init", "--client", "claude"]);
+    // One is there already, and stays the only one.
+    let now = scene.read(".claude/settings.json");
+    assert_eq!(now.matches("\"stop\"").count() + now.matches("hook stop").count(), 1, "{now}");
+    scene.ok(&["uninstall"]);
+    let now = scene.read(".claude/settings.json");
+    assert!(now.contains("./my-own-stop.sh") && now.contains("notify.sh --client-id 3"), "{now}");
+    assert!(!now.contains("phasegate hook stop"), "{now}");
+    assert_eq!(scene.read(".mcp.json"), mcp);
+}
+
+#[test]
+fn an_edit_between_init_and_uninstall_stays() {
+    let scene = Scene::bare();
+    scene.file(".claude/settings.json", "{}");
+    scene.ok(&["init", "--client", "claude"]);
+    let text = scene.read(".claude/settings.json");
+    let edited = format!("{}, \"model\": \"opus\"}}", text.trim_end().strip_suffix('}').unwrap());
+    scene.file(".claude/settings.json", &edited);
+    scene.ok(&["uninstall"]);
+    let now = scene.json(".claude/settings.json");
+    assert_eq!(now["model"], "opus");
+    assert!(!now.to_string().contains("phasegate"), "{now}");
+}
+
+#[test]
+fn one_file_that_cannot_be_changed_does_not_keep_the_others_from_it() {
+    let scene = Scene::bare();
+    scene.file(".codex/hooks.json", "[]").file(".claude/settings.json", "\u{feff}{}\n");
+    let ran = scene.run(&["init", "--client", "codex,claude"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains(".codex/hooks.json cannot be changed"), "{ran:?}");
+    assert!(scene.read(".claude/settings.json").contains("phasegate"));
+    let ran = scene.run(&["uninstall", "--client", "claude"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.read(".claude/settings.json"), "\u{feff}{}\n");
+    assert!(!scene.exists(".mcp.json"));
+}
+
+#[test]
+fn what_was_empty_is_empty_again() {
+    let scene = Scene::bare();
+    scene.file(".claude/settings.json", "\n");
+    std::fs::create_dir(scene.path(".codex")).unwrap();
+    scene.ok(&["init", "--client", "claude,codex"]);
+    scene.ok(&["uninstall"]);
+    assert_eq!(scene.read(".claude/settings.json"), "\n");
+    assert!(scene.path(".codex").is_dir());
+}

@@ -184,6 +184,12 @@ impl<E: std::fmt::Display> From<E> for Failed {
 
 pub type Outcome = Result<ExitCode, Failed>;
 
+/// Says on stderr how it is used.
+pub fn help() -> ExitCode {
+    print::note(&Cli::command().render_help().to_string());
+    ExitCode::FAILURE
+}
+
 /// The command line's way in, in the folder of `-C`.
 pub fn main(folder: Option<&Path>) -> ExitCode {
     run(folder).unwrap_or_else(|Failed(message)| {

@@ -106,8 +106,13 @@ impl Client {
         CLIENTS.into_iter().find(|client| client.name() == name)
     }
 
-    /// How long a hook may take before the client gives it up, less what we need to answer.
+    /// How long a hook may take before the client gives it up, less what we need to answer. The
+    /// environment can say otherwise, for clients whose settings do.
     pub fn time(self) -> Duration {
+        let set = std::env::var("PHASEGATE_HOOK_SECONDS").ok();
+        if let Some(seconds) = set.and_then(|seconds| seconds.trim().parse().ok()) {
+            return Duration::from_secs(seconds);
+        }
         Duration::from_secs(match self {
             Client::Claude | Client::Codex => 9 * 60,
             Client::Gemini | Client::Qwen | Client::Cursor | Client::Droid => 50,
@@ -306,7 +311,7 @@ impl Payload {
     }
 
     /// Whether somebody has broken the turn off: whoever did that does not want it to go on.
-    pub fn is_broken_off(&self) -> bool {
-        self.loop_count.is_some() && matches!(self.status.as_deref(), Some("aborted" | "error"))
+    pub fn is_broken_off(&self, client: Client) -> bool {
+        client == Client::Cursor && matches!(self.status.as_deref(), Some("aborted" | "error"))
     }
 }

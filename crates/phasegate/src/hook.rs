@@ -68,7 +68,8 @@ pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
     }
     // A command that is not understood is answered as the usual client understands it.
     let asked = arguments(args);
-    let client = asked.as_ref().map_or(Client::Claude, |asked| asked.client);
+    let named = || args.iter().filter_map(|arg| arg.to_str()).find_map(Client::named);
+    let client = asked.as_ref().map_or_else(|_| named().unwrap_or(Client::Claude), |it| it.client);
     let is_mute = asked.as_ref().is_ok_and(|asked| asked.name == "pre-compact");
     let answered = catch_unwind(AssertUnwindSafe(|| run(folder, asked)));
     match answered {
@@ -126,7 +127,7 @@ fn run(folder: Option<&Path>, asked: Result<Asked, String>) -> Result<(Reply, u8
     if let Some(other) = payload.event().filter(|other| !client.is_event(name, other)) {
         return Err(nowhere(format!("the payload is of the event {other}, not of {event}")));
     }
-    if payload.is_broken_off() {
+    if payload.is_broken_off(client) {
         return Ok((Reply::default(), 0));
     }
     // Links are resolved, so that a project is found from wherever it is entered.

@@ -18,9 +18,11 @@ fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (folder, args) = cli::chosen_folder(&args);
     match args.first().and_then(|first| first.to_str()) {
-        Some(process::SUPERVISE) => supervise(&args[1..]),
+        Some(process::SUPERVISE | process::SUPERVISE_SESSION) => supervise(&args[1..]),
         Some("hook") => hook::main(folder, &args[1..]),
         Some("statusline") if args.len() == 1 => statusline::main(folder),
+        // Old clients start a hook without its arguments: to them an exit code of 2 would be a block.
+        None => cli::help(),
         _ => cli::main(folder),
     }
 }

@@ -57,20 +57,31 @@ pub fn client() -> Option<String> {
     let mut processes = processes.iter().filter_map(|process| process.split_once(' '));
     processes.find_map(|(name, pid)| {
         let known = CLIENTS.contains(&name).then(|| name.to_string());
-        known.or_else(|| is_supervisor(pid).then(|| "a worker or a check of Phasegate".to_string()))
+        known.or_else(|| {
+            let own = supervises(pid).is_some();
+            own.then(|| "a worker or a check of Phasegate".to_string())
+        })
     })
 }
 
-/// Whether a process watches one that we have started: what is below it is no person.
-fn is_supervisor(pid: &str) -> bool {
+/// Whether a process watches one that we have started, which is no person; and whether that leads the
+/// work itself.
+fn supervises(pid: &str) -> Option<bool> {
     let line = std::fs::read(Path::new("/proc").join(pid).join("cmdline")).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0);
     let program = words.next().unwrap_or_default();
     // An agent's supervisor is told where it works first.
     let words: Vec<&[u8]> = words.take(4).collect();
     let agent = words.windows(2).any(|pair| pair == agents::RUN.map(str::as_bytes));
-    let own = program.ends_with(b"phasegate");
-    own && (agent || words.first() == Some(&process::SUPERVISE.as_bytes()))
+    if !program.ends_with(b"phasegate") {
+        return None;
+    }
+    let is = |word: &str| words.first() == Some(&word.as_bytes());
+    match () {
+        () if agent || is(process::SUPERVISE) => Some(false),
+        () if is(process::SUPERVISE_SESSION) => Some(true),
+        () => None,
+    }
 }
 
 /// Who asks, as far as that is proven.
@@ -128,7 +139,9 @@ pub fn actor() -> Actor {
 pub fn is_supervised() -> bool {
     let processes = processes();
     processes.len() >= MOST_PROCESSES
-        || processes.iter().any(|it| it.split_once(' ').is_some_and(|(_, pid)| is_supervisor(pid)))
+        || processes
+            .iter()
+            .any(|it| it.split_once(' ').and_then(|(_, pid)| supervises(pid)) == Some(false))
 }
 
 /// Refuses what only a person may do.

@@ -69,6 +69,9 @@ pub enum GateError {
     #[error("a worker must do its work first")]
     Work(Box<Work>),
     /// Not a failure: the check runs without the lock, and then the event is put again.
+    #[error("somebody else runs what is needed")]
+    Detached,
+    /// Likewise.
     #[error("check {0} must run first")]
     Needs(String),
     #[error("the run is over")]

@@ -144,7 +144,7 @@ impl Tally {
         let dollars = self.micro_dollars / 1_000_000;
         (dollars >= limit).then(|| {
             format!(
-                "run {run} has used up its limit of {limit} dollars, so no agent is started. Raise \
+                "run {run} has used up its limit of {limit} dollars, so no agent works on it any more. Raise \
                  `dollars` in the limits of the configuration to go on"
             )
         })

@@ -70,6 +70,9 @@ pub struct Ledger {
     /// Checks that passed, and on which tree.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub checks: BTreeMap<String, Passed>,
+    /// Why a review that somebody could not wait for has no verdict: that is said once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreviewed: Option<String>,
     /// Checks that have failed for somebody who could not wait for them: they count once.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failed: BTreeMap<String, Ran>,

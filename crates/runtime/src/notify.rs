@@ -9,7 +9,11 @@ use phasegate_engine::answer::{Answer, Outcome, Until};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::fault_log;
 use crate::run::RunId;
+
+/// How much of a message is told.
+const MOST_TEXT: usize = 2_000;
 
 /// How it is told. Only the user's own configuration says that: a project's could make anybody run
 /// anything.
@@ -23,20 +27,39 @@ pub struct Notify {
     /// An address to which the notification is posted as JSON, by `curl`.
     pub webhook: Option<String>,
     /// Of what: `waiting`, `stuck`, `done`. All of them where nothing is said.
-    pub on: Option<Vec<String>>,
+    pub on: Option<Vec<What>>,
+}
+
+/// What somebody can be told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    Waiting,
+    Stuck,
+    Done,
+}
+
+impl What {
+    fn name(self) -> &'static str {
+        match self {
+            What::Waiting => "waiting",
+            What::Stuck => "stuck",
+            What::Done => "done",
+        }
+    }
 }
 
 /// What an answer is news of; nothing where nobody has to know.
-fn news(answer: &Answer) -> Option<&'static str> {
+fn news(answer: &Answer) -> Option<What> {
     match answer {
-        Answer::Allow { outcome: Some(Outcome::Done), .. } => Some("done"),
+        Answer::Allow { outcome: Some(Outcome::Done), .. } => Some(What::Done),
         Answer::Allow { outcome: Some(Outcome::Waiting), until: Some(Until::Human), .. } => {
-            Some("waiting")
+            Some(What::Waiting)
         }
         Answer::Allow {
             outcome: Some(Outcome::Stuck | Outcome::Capped | Outcome::Budget | Outcome::Fault),
             ..
-        } => Some("stuck"),
+        } => Some(What::Stuck),
         _ => None,
     }
 }
@@ -46,12 +69,16 @@ impl Notify {
     pub fn tell(&self, run: &RunId, phase: &str, answer: &Answer, before: Option<&Answer>) {
         let is_same = before.is_some_and(|before| before == answer);
         let Some(what) = news(answer).filter(|_| !is_same) else { return };
-        let wanted = self.on.as_ref().is_none_or(|on| on.iter().any(|it| it == what));
+        let wanted = self.on.as_ref().is_none_or(|on| on.contains(&what));
         if !wanted || (self.command.is_empty() && self.webhook.is_none()) {
             return;
         }
+        let what = what.name();
         let title = format!("Phasegate: {run} is {what}");
-        let message = answer.text().unwrap_or_default().trim().to_string();
+        // What is told must fit on a command line, and in a pipe that nobody reads.
+        let plain = |c: &char| !c.is_control() || *c == '\n';
+        let text = answer.text().unwrap_or_default().trim();
+        let message: String = text.chars().filter(plain).take(MOST_TEXT).collect();
         let body = json!({
             "title": title, "message": message, "run": run, "workflow": run.workflow,
             "phase": phase, "what": what, "outcome": answer.outcome(),
@@ -78,9 +105,11 @@ fn start(command: &[String], input: &str) {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn();
-    if let Ok(mut child) = spawned
-        && let Some(mut stdin) = child.stdin.take()
-    {
-        let _ = stdin.write_all(input.as_bytes());
+    match spawned {
+        Ok(mut child) => {
+            let stdin = child.stdin.take();
+            let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
+        }
+        Err(error) => fault_log::note(None, &format!("nobody was told: {program}: {error}")),
     }
 }

@@ -27,6 +27,9 @@ use crate::world;
 /// The command of this program that supervises.
 pub const SUPERVISE: &str = "supervise";
 
+/// The same for an agent that leads the work itself, as a session of a client does.
+pub const SUPERVISE_SESSION: &str = "supervise-session";
+
 /// How much of its output is kept.
 const MOST_TAIL: u64 = 4_000;
 
@@ -103,6 +106,30 @@ pub fn run(
     streams: &Streams,
     variables: &[(&str, &str)],
 ) -> io::Result<End> {
+    run_as(SUPERVISE, command, folder, timeout, streams, variables)
+}
+
+/// The same for an agent that leads the work itself.
+///
+/// # Errors
+/// As above.
+pub fn run_session(
+    command: &[String],
+    folder: &Path,
+    timeout: Duration,
+    streams: &Streams,
+) -> io::Result<End> {
+    run_as(SUPERVISE_SESSION, command, folder, timeout, streams, &[])
+}
+
+fn run_as(
+    word: &str,
+    command: &[String],
+    folder: &Path,
+    timeout: Duration,
+    streams: &Streams,
+    variables: &[(&str, &str)],
+) -> io::Result<End> {
     let fresh = |path: &Path| {
         let _ = std::fs::remove_file(path);
         OpenOptions::new().create_new(true).read(true).append(true).open(path)
@@ -112,7 +139,7 @@ pub fn run(
         fresh(output)?;
     }
     let mut supervisor = Command::new(std::env::current_exe()?)
-        .arg(SUPERVISE)
+        .arg(word)
         .arg(timeout.as_millis().to_string())
         .arg(streams.input.unwrap_or(Path::new("")))
         .arg(streams.output.unwrap_or(Path::new("")))

@@ -66,8 +66,14 @@ pub struct Options {
 /// What is needed to go on.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
+    /// When the run began: another run of that name is another one.
+    run: Option<jiff::Timestamp>,
+    /// Whose conversation it is.
+    agent: String,
     /// The agent's own conversation.
     session: Option<String>,
+    /// It was told what it is told first.
+    told_first: bool,
     turns: u64,
     micro_dollars: u64,
     /// What the agent said last.
@@ -106,9 +112,13 @@ pub fn drive(
     most: u64,
 ) -> Result<(Option<Heard>, u64, u64), Failed> {
     let mut blocks = 0;
-    for stop in 1..=most {
+    for stop in 1.. {
         let heard = agent.stop(after_block, &said)?;
         after_block = heard.is_block();
+        // A completion on the last turn wins over the limit.
+        if after_block && blocks >= most {
+            return Ok((None, stop, blocks));
+        }
         blocks += u64::from(after_block);
         match agent.work(&heard)? {
             Some(now) => said = now,
@@ -122,19 +132,32 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Gate::new(project);
     let caller = phasegate_runtime::caller::Caller::of_process(&gate)?;
     let found = request::run(&gate, &options.workflow, &caller, options.run.as_deref(), false)?;
+    let place = project.root.join(FOLDER).join(filename(&found.id.to_string()));
     if !gate.is_working(&found) {
+        let _ = fs::remove_dir_all(&place);
         let condition = gate.report(&found).condition;
         print::line(&format!("Run {} is {condition} already.", found.id));
         return Ok(if condition == "done" { ExitCode::SUCCESS } else { ExitCode::from(8) });
     }
-    let place = project.root.join(FOLDER).join(filename(&found.id.to_string()));
+    let alone = process::alone(&project.root, FOLDER, &found.id)?;
+    let Some(_alone) = alone else {
+        return Err(Failed(format!("run {} is being driven already", found.id)));
+    };
     fs::create_dir_all(&place)?;
-    fs::write(project.root.join(FOLDER).join(".gitignore"), "*\n")?;
-    let state: State = fs::read(place.join("state.json"))
+    let name = options.command.first().unwrap_or(&options.agent).clone();
+    let state: Option<State> = fs::read(place.join("state.json"))
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
-        .unwrap_or_default();
+        .filter(|state: &State| state.run == found.ledger.started_at);
+    let mut state = state.unwrap_or_default();
+    state.run = found.ledger.started_at;
+    if state.agent != name {
+        (state.agent, state.session) = (name, None);
+    }
     let session = format!("drive-{}", found.id);
+    if let Some(owner) = found.ledger.owner.as_ref().filter(|owner| owner.session != session) {
+        print::note(&format!("takes run {} over from session {}", found.id, owner.session));
+    }
     gate.give(&found, &event("adopt"), Some(session.clone()))?;
     let dialogue = match options.command.as_slice() {
         [] => Dialogue::named(&options.agent),
@@ -153,7 +176,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         place,
         state,
         first: options.prompt.clone(),
-        time: Duration::from_secs(options.minutes * 60),
+        time: Duration::from_secs(options.minutes.saturating_mul(60)),
         since: Instant::now(),
         failed: None,
     };
@@ -169,11 +192,13 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     };
     let text = if heard.text.is_empty() { String::new() } else { format!(": {}", heard.text) };
     print::line(&format!("{}: {}{text}", driver.run, heard.answer));
+    let over =
+        matches!(heard.answer.outcome(), Some(Ended::Done | Ended::Aborted | Ended::Inactive));
+    if over || heard.answer.outcome().is_none() {
+        let _ = fs::remove_dir_all(&driver.place);
+    }
     let code = match heard.answer.outcome() {
-        Some(Ended::Done) => {
-            let _ = fs::remove_dir_all(&driver.place);
-            0
-        }
+        Some(Ended::Done) => 0,
         Some(Ended::Waiting) => 3,
         Some(Ended::Stuck) => 4,
         Some(Ended::Capped) => 5,
@@ -264,6 +289,12 @@ impl Agent for Driver<'_> {
                 }
                 continue;
             }
+            // Money is looked at before the next turn, not after it.
+            let spent = gate.run(&self.run).ok().and_then(|found| gate.spent(&found));
+            let answer = match spent.filter(|_| answer.is_block()) {
+                Some(why) => Answer::allow_saying(Ended::Budget, why),
+                None => answer,
+            };
             let text = answer.text().unwrap_or_default().trim_end().to_string();
             return Ok(Heard { answer, text });
         }
@@ -273,7 +304,7 @@ impl Agent for Driver<'_> {
         if !heard.is_block() {
             return Ok(None);
         }
-        let first = self.first.take().filter(|_| self.state.turns == 0);
+        let first = self.first.clone().filter(|_| !self.state.told_first);
         let told = match first {
             Some(first) => format!("{first}\n\n{}", heard.text),
             None => heard.text.clone(),
@@ -288,9 +319,11 @@ impl Agent for Driver<'_> {
         self.keep()?;
         let ticker = Ticker::start(self.line(&first_line(&heard.text)));
         let streams = Streams { input: Some(&input), output: Some(&output), log: &log };
-        let end = process::run(&command, &self.project.root, self.time, &streams, &[])?;
+        let resumed = self.state.session.is_some();
+        let end = process::run_session(&command, &self.project.root, self.time, &streams)?;
         drop(ticker);
-        let text = fs::read_to_string(&output).unwrap_or_default();
+        let text = fs::read(&output).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
         let spoken = self.dialogue.spoken(&text);
         self.state.micro_dollars += spoken.cost.micro_dollars;
         if let Some(session) = spoken.session {
@@ -302,11 +335,18 @@ impl Agent for Driver<'_> {
         if !matches!(end, End::Exited(0)) {
             let why = end.in_words(self.time);
             let tail = process::tail(&log, 1_000).unwrap_or_default();
+            let said: String = spoken.text.chars().take(1_000).collect();
+            let tail = format!("{tail}\n{said}");
+            // A conversation that cannot be gone on with is begun anew.
+            if resumed || self.state.turns <= 1 {
+                self.state.session = None;
+            }
             self.keep()?;
             self.failed = Some(format!("the agent {} {why}\n{tail}", command[0]));
             return Ok(None);
         }
         self.state.said.clone_from(&spoken.text);
+        self.state.told_first = true;
         self.keep()?;
         Ok(Some(spoken.text))
     }
@@ -322,9 +362,10 @@ fn over(gate: &Gate, run: &str) -> Ended {
     }
 }
 
+/// The beginning of a text, so that it fits on a line behind the rest.
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
-    line.chars().take(80).collect()
+    line.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
 /// A line that lives on a terminal while an agent works; elsewhere it is printed once.

@@ -29,7 +29,7 @@ const STARTER: &str = include_str!("starter.toml");
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The client, or several; by default those that have a folder here or whose program is found
+    /// The client, or several; by default those that have a folder of their own here, else Claude Code
     #[arg(long, value_enum, value_delimiter = ',')]
     client: Vec<Client>,
     /// For all projects of this user
@@ -64,6 +64,12 @@ struct InstalledFile {
     path: PathBuf,
     /// The whole file is ours, if it still has this text.
     created: Option<String>,
+    /// What was there instead, where that was only blank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    blank: Option<String>,
+    /// Its folder was made for it.
+    #[serde(default)]
+    folder: bool,
     /// Texts that were put into it, in this order.
     #[serde(default)]
     texts: Vec<String>,
@@ -102,6 +108,11 @@ impl Scope {
         write(&self.note, &serde_json::to_string_pretty(installed)?)
     }
 
+    /// A path as it is noted: the project may be moved.
+    fn short(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&self.base).unwrap_or(path).to_path_buf()
+    }
+
     /// A path as people read it.
     fn shown(&self, path: &Path) -> String {
         let short = path.strip_prefix(&self.base).unwrap_or(path).display().to_string();
@@ -122,9 +133,19 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let scope = Scope::of(project, options.user)?;
     let mut installed = scope.installed();
     let mut changed = false;
+    // One file that cannot be changed does not keep the others from it.
+    let mut problems = Vec::new();
     for client in clients(&options.client, &scope) {
-        for settings in install::settings(client, &scope.base, scope.is_user)? {
-            changed |= add(&scope, client, &settings, &mut installed, options.print)?;
+        match install::settings(client, &scope.base, scope.is_user) {
+            Err(why) => problems.push(why),
+            Ok(files) => {
+                for settings in files {
+                    match add(&scope, client, &settings, &mut installed, options.print) {
+                        Ok(done) => changed |= done,
+                        Err(Failed(why)) => problems.push(why),
+                    }
+                }
+            }
         }
     }
     if !options.user {
@@ -136,6 +157,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     }
     if !options.print {
         scope.keep(&installed)?;
+    }
+    if !problems.is_empty() {
+        return Err(Failed(problems.join("\nerror: ")));
     }
     let said = match (changed, options.print) {
         (false, _) => "Everything is there already.",
@@ -164,28 +188,43 @@ fn add(
         Err(error) => return Err(Failed(format!("cannot read {shown}: {error}"))),
     };
     let title = client.title();
+    let blank = before.clone().filter(|text| text.trim().is_empty());
     let Some(before) = before.filter(|text| !text.trim().is_empty()) else {
         let text = install::new_file(settings);
         print::line(&format!("{} {shown} ({title})", paint(Paint::Green, "new")));
         show(&text);
         if !only_print {
+            // The folder was made for it, or for another file of ours.
+            let is_new = path.parent().is_some_and(|folder| !folder.exists());
             write(path, &text)?;
-            let (path, texts) = (path.clone(), Vec::new());
+            let (path, texts) = (scope.short(path), Vec::new());
+            let ours = |file: &InstalledFile| file.folder && file.path.parent() == path.parent();
+            let folder = is_new || installed.files.iter().any(ours);
             installed.files.retain(|file| file.path != path);
-            installed.files.push(InstalledFile { path, created: Some(text), texts });
+            let created = Some(text);
+            installed.files.push(InstalledFile { path, created, blank, folder, texts });
         }
         return Ok(true);
     };
     let mut after = before.clone();
     let mut texts = Vec::new();
+    let mark = before.strip_prefix('\u{feff}').map_or(0, |_| '\u{feff}'.len_utf8());
     for entry in &settings.entries {
-        let splice = install::splice(&after, entry).map_err(|why| {
+        let splice = install::splice(&after[mark..], entry).map_err(|why| {
             Failed(format!("{shown} cannot be changed: {why}. Nothing was written to it"))
         })?;
         if let Some(splice) = splice {
-            after.insert_str(splice.at, &splice.text);
+            after.insert_str(mark + splice.at, &splice.text);
             texts.push(splice.text);
         }
+    }
+    // What the client cannot read, it ignores, and our hook with it.
+    if client == Client::Claude
+        && serde_json::from_str::<serde_json::Value>(&after[mark..]).is_err()
+    {
+        let why = "has comments or trailing commas, and Claude Code ignores such a file: use the plugin, \
+                   `--user`, or take them out";
+        print::note(&format!("warning: {shown} {why}"));
     }
     if texts.is_empty() {
         print::line(&format!("{shown} has it already ({title})"));
@@ -197,11 +236,12 @@ fn add(
     }
     if !only_print {
         write(path, &after)?;
-        match installed.files.iter_mut().find(|file| file.path == *path) {
+        let path = scope.short(path);
+        match installed.files.iter_mut().find(|file| file.path == path) {
             Some(file) => file.texts.extend(texts),
             None => {
-                let (path, created) = (path.clone(), None);
-                installed.files.push(InstalledFile { path, created, texts });
+                let (created, blank, folder) = (None, None, false);
+                installed.files.push(InstalledFile { path, created, blank, folder, texts });
             }
         }
     }
@@ -260,19 +300,27 @@ pub fn uninstall(project: &Project, options: &Uninstall) -> Outcome {
     let mut installed = scope.installed();
     let all = if options.client.is_empty() { CLIENTS.to_vec() } else { options.client.clone() };
     let mut found = false;
+    let mut problems = Vec::new();
     for client in all {
         // A client that has no such place has nothing in it.
         let files = install::settings(client, &scope.base, scope.is_user).unwrap_or_default();
         for settings in files {
-            found |= remove(&scope, client, &settings, &mut installed, options.print)?;
+            match remove(&scope, client, &settings, &mut installed, options.print) {
+                Ok(done) => found |= done,
+                Err(Failed(why)) => problems.push(why),
+            }
         }
     }
     if !options.print {
         scope.keep(&installed)?;
     }
+    if !problems.is_empty() {
+        return Err(Failed(problems.join("\nerror: ")));
+    }
     print::line(match (found, options.print) {
         (false, _) => "There is nothing of ours in the settings.",
         (true, true) => "Nothing was removed: leave --print out to do it.",
+        (true, false) if scope.is_user => "Done.",
         (true, false) => "Done. The project's own `.phasegate/` stays: remove it if you like.",
     });
     Ok(ExitCode::SUCCESS)
@@ -287,15 +335,21 @@ fn remove(
 ) -> Result<bool, Failed> {
     let Ok(before) = std::fs::read_to_string(&settings.path) else { return Ok(false) };
     let (shown, title) = (scope.shown(&settings.path), client.title());
-    let noted = installed.files.iter().position(|file| file.path == settings.path);
+    let own = scope.short(&settings.path);
+    let noted = installed.files.iter().position(|file| file.path == own);
     let note = noted.map(|at| &installed.files[at]);
     let is_whole = note.is_some_and(|file| file.created.as_ref() == Some(&before));
     if is_whole {
         print::line(&format!("{} {shown} ({title})", paint(Paint::Red, "remove")));
         if !only_print {
-            std::fs::remove_file(&settings.path)?;
-            remove_empty(&settings.path, &scope.base);
-            installed.files.retain(|file| file.path != settings.path);
+            match note.and_then(|file| file.blank.clone()) {
+                Some(blank) => write(&settings.path, &blank)?,
+                None => std::fs::remove_file(&settings.path)?,
+            }
+            if note.is_some_and(|file| file.folder) {
+                remove_empty(&settings.path, &scope.base);
+            }
+            installed.files.retain(|file| file.path != own);
         }
         return Ok(true);
     }
@@ -303,18 +357,24 @@ fn remove(
     let mut after = before.clone();
     for text in note.iter().flat_map(|file| file.texts.iter().rev()) {
         if after.matches(text.as_str()).count() == 1 {
-            after = after.replacen(text.as_str(), "", 1);
+            let without = after.replacen(text.as_str(), "", 1);
+            // Somebody may have written something behind it meanwhile.
+            if install::value(&without).is_ok() {
+                after = without;
+            }
         }
     }
-    let after = install::without(&after, settings)
+    let mark = after.strip_prefix('\u{feff}').map_or(0, |_| '\u{feff}'.len_utf8());
+    let rest = install::without(&after[mark..], settings)
         .map_err(|why| Failed(format!("{shown} cannot be changed: {why}")))?;
+    let after = format!("{}{rest}", &after[..mark]);
     if after == before {
         return Ok(false);
     }
     print::line(&format!("{} {shown} ({title})", paint(Paint::Yellow, "change")));
     if !only_print {
         write(&settings.path, &after)?;
-        installed.files.retain(|file| file.path != settings.path);
+        installed.files.retain(|file| file.path != own);
     }
     Ok(true)
 }

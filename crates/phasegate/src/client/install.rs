@@ -180,7 +180,7 @@ pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
                     Ok(Some(into_object(text, here, key, &list)))
                 }
                 Some(Node::Array(list)) => {
-                    let own = list.elements.iter().any(|it| is_ours(&text[it.start()..it.end()]));
+                    let own = list.elements.iter().any(|it| has_hook(text, it));
                     let ranges: Vec<_> =
                         list.elements.iter().map(|it| (it.start(), it.end())).collect();
                     Ok((!own).then(|| {
@@ -193,10 +193,51 @@ pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
     }
 }
 
-/// Whether a part of a file is an entry of ours.
-pub fn is_ours(text: &str) -> bool {
-    let words = text.contains(NAME) && text.contains("hook");
-    words && (text.contains("--client") || text.contains("\"hook\""))
+/// Whether a part of a file is a hook of ours: our program, and its word for hooks.
+fn is_hook(text: &str) -> bool {
+    let Ok(Value::Object(hook)) = value(text) else { return false };
+    let words = command(&hook);
+    let words: Vec<&str> = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["sh", "-c", line] => line.split_whitespace().collect(),
+        words => words.to_vec(),
+    };
+    let program = words.first().map(|word| word.trim_matches(['"', '\'']));
+    let program = program.and_then(|word| word.rsplit('/').next());
+    program == Some(NAME) && words.get(1) == Some(&"hook")
+}
+
+/// The program and the arguments of a hook, as a client starts it.
+fn command(hook: &Map<String, Value>) -> Vec<String> {
+    let text = |name: &str| hook.get(name).and_then(Value::as_str);
+    let args = hook.get("args").and_then(Value::as_array);
+    match (text("command").or(text("bash")), args) {
+        (Some(program), Some(args)) => {
+            let args = args.iter().filter_map(Value::as_str).map(str::to_string);
+            std::iter::once(program.to_string()).chain(args).collect()
+        }
+        (Some(line), None) => vec!["sh".to_string(), "-c".into(), line.to_string()],
+        (None, _) => Vec::new(),
+    }
+}
+
+/// Whether an element of a list of hooks has one of ours in it, or is one.
+fn has_hook(text: &str, element: &Node) -> bool {
+    own_hooks(text, element).is_some_and(|(own, _)| !own.is_empty())
+        || is_hook(&text[element.start()..element.end()])
+}
+
+/// A range of a text.
+type Span = (usize, usize);
+
+/// In a group of hooks: where ours are, and where all are.
+fn own_hooks(text: &str, element: &Node) -> Option<(Vec<Span>, Vec<Span>)> {
+    let Node::Object(group) = element else { return None };
+    let Some(Node::Array(hooks)) = group.get("hooks").map(|member| &member.value) else {
+        return None;
+    };
+    let all: Vec<Span> = hooks.elements.iter().map(|it| (it.start(), it.end())).collect();
+    let own = all.iter().copied().filter(|(start, end)| is_hook(&text[*start..*end]));
+    Some((own.collect(), all))
 }
 
 fn parse(text: &str) -> Result<Option<Node<'_>>, String> {
@@ -303,13 +344,13 @@ pub fn without(text: &str, settings: &Settings) -> Result<String, String> {
 }
 
 /// Where an entry of ours is, with the comma that it does not leave behind.
-fn find(text: &str, entry: &Entry) -> Result<Option<(usize, usize)>, String> {
+fn find(text: &str, entry: &Entry) -> Result<Option<Span>, String> {
     let root = parse(text)?;
     let Some(Node::Object(root)) = &root else { return Ok(None) };
     let mut here = root;
-    let (list, path) = match entry.what {
-        What::Element(_) => (entry.path.last(), &entry.path[..entry.path.len() - 1]),
-        What::Member(..) => (None, entry.path.as_slice()),
+    let path = match entry.what {
+        What::Element(_) => &entry.path[..entry.path.len() - 1],
+        What::Member(..) => entry.path.as_slice(),
     };
     for key in path {
         match here.get(key).map(|member| &member.value) {
@@ -317,28 +358,62 @@ fn find(text: &str, entry: &Entry) -> Result<Option<(usize, usize)>, String> {
             _ => return Ok(None),
         }
     }
-    let parts: Vec<(usize, usize, bool)> = match (&entry.what, list) {
-        (What::Element(_), Some(key)) => match here.get(key).map(|member| &member.value) {
-            Some(Node::Array(list)) => {
-                let own = |it: &Node| is_ours(&text[it.start()..it.end()]);
-                list.elements.iter().map(|it| (it.start(), it.end(), own(it))).collect()
-            }
-            _ => Vec::new(),
-        },
-        (What::Member(name, _), _) => {
-            let own = |at: usize| here.properties[at].name.as_str() == *name;
-            let parts = here.properties.iter().enumerate();
-            parts.map(|(at, it)| (it.start(), it.end(), own(at))).collect()
+    match &entry.what {
+        What::Member(name, value) => {
+            // What somebody has written himself under our name is his.
+            let own = here.get(name).filter(|member| {
+                let (start, end) = (member.value.start(), member.value.end());
+                self::value(&text[start..end]).is_ok_and(|it| it == *value)
+            });
+            let parts: Vec<Span> =
+                here.properties.iter().map(|it| (it.start(), it.end())).collect();
+            Ok(own.map(|member| with_comma(text, (member.start(), member.end()), &parts)))
         }
-        _ => Vec::new(),
-    };
-    let Some(at) = parts.iter().position(|(.., own)| *own) else { return Ok(None) };
-    let (start, end, _) = parts[at];
-    Ok(Some(match (at.checked_sub(1).map(|before| parts[before].1), parts.get(at + 1)) {
-        (Some(before), _) => (before, end),
-        (None, Some((next, ..))) => (start, *next),
+        What::Element(_) => {
+            let key = entry.path.last().copied().unwrap_or_default();
+            let Some(Node::Array(list)) = here.get(key).map(|member| &member.value) else {
+                return Ok(None);
+            };
+            let parts: Vec<Span> = list.elements.iter().map(|it| (it.start(), it.end())).collect();
+            for element in &list.elements {
+                let span = (element.start(), element.end());
+                match own_hooks(text, element) {
+                    Some((own, all)) if !own.is_empty() && own.len() < all.len() => {
+                        return Ok(Some(with_comma(text, own[0], &all)));
+                    }
+                    Some((own, _)) if !own.is_empty() => {
+                        return Ok(Some(with_comma(text, span, &parts)));
+                    }
+                    _ if is_hook(&text[span.0..span.1]) => {
+                        return Ok(Some(with_comma(text, span, &parts)));
+                    }
+                    _ => {}
+                }
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// A part with the comma before it, or behind it where it is the first; comments stay.
+fn with_comma(text: &str, (start, end): Span, parts: &[Span]) -> Span {
+    let at = parts.iter().position(|part| *part == (start, end)).unwrap_or_default();
+    let before = at.checked_sub(1).map(|before| parts[before].1);
+    let is_plain = |text: &str| text.chars().all(|c| c.is_whitespace() || c == ',');
+    match (before, parts.get(at + 1)) {
+        (Some(before), _) if is_plain(&text[before..start]) => (before, end),
+        (_, Some((next, _))) if is_plain(&text[end..*next]) => (start, *next),
+        (_, Some(_)) => {
+            let comma = text[end..].find(',').map_or(end, |comma| end + comma + 1);
+            (start, comma)
+        }
+        (Some(before), None) => {
+            // A comment stands between them: the comma goes, the comment stays where it is.
+            let _ = before;
+            (start, end)
+        }
         (None, None) => (start, end),
-    }))
+    }
 }
 
 /// A hook of ours that is installed.
@@ -365,6 +440,7 @@ pub fn files(client: Client, base: &Path, is_user: bool) -> Vec<PathBuf> {
 /// # Errors
 /// Where it is none.
 pub fn value(text: &str) -> Result<Value, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let parsed = jsonc_parser::parse_to_serde_value::<Value>(text, &ParseOptions::default());
     parsed.map_err(|error| error.to_string())
 }
@@ -377,7 +453,7 @@ pub fn hooks(client: Client, file: &Path) -> Result<Vec<Hook>, String> {
     let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
     let value = value(&text)?;
     let mut found = Vec::new();
-    if let Some(hooks) = value.get("hooks") {
+    if let Some(hooks) = value.get("hooks").and_then(|hooks| hooks.get(event(client))) {
         collect(client, file, hooks, &mut found);
     }
     // The plugin has them, too, and is known by its name.
@@ -391,25 +467,24 @@ pub fn hooks(client: Client, file: &Path) -> Result<Vec<Hook>, String> {
     Ok(found)
 }
 
+/// What a client calls a stop in its settings.
+fn event(client: Client) -> &'static str {
+    match client {
+        Client::Gemini => "AfterAgent",
+        Client::Copilot => "agentStop",
+        Client::Cursor => "stop",
+        _ => "Stop",
+    }
+}
+
 fn collect(client: Client, file: &Path, value: &Value, found: &mut Vec<Hook>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(client, file, item, found)),
         Value::Object(members) => {
-            let text = |name: &str| members.get(name).and_then(Value::as_str);
-            let line = text("command").or(text("bash"));
-            let args: Option<Vec<String>> = members
-                .get("args")
-                .and_then(Value::as_array)
-                .map(|args| args.iter().filter_map(Value::as_str).map(str::to_string).collect());
-            let command = match (line, args) {
-                (Some(program), Some(args)) => {
-                    std::iter::once(program.to_string()).chain(args).collect()
-                }
-                (Some(line), None) => vec!["sh".to_string(), "-c".into(), line.to_string()],
-                (None, _) => Vec::new(),
-            };
+            let command = command(members);
             let whole = command.join(" ");
-            if whole.contains(NAME) && whole.contains("hook stop") {
+            let is_command = members.get("type").is_none_or(|kind| kind == "command");
+            if is_command && whole.contains(NAME) && whole.contains("hook stop") {
                 let number = |name: &str| members.get(name).and_then(Value::as_u64);
                 let seconds = match client {
                     Client::Gemini | Client::Qwen => number("timeout").map(|it| it / 1000),
@@ -417,7 +492,9 @@ fn collect(client: Client, file: &Path, value: &Value, found: &mut Vec<Hook>) {
                 };
                 found.push(Hook { file: file.to_path_buf(), command, seconds });
             }
-            members.values().for_each(|value| collect(client, file, value, found));
+            if let Some(inner) = members.get("hooks") {
+                collect(client, file, inner, found);
+            }
         }
         _ => {}
     }

@@ -370,6 +370,12 @@ impl Gate<'_> {
         })
     }
 
+    /// Why no more money is spent on a run; none where there is some left.
+    pub fn spent(&self, found: &Found) -> Option<String> {
+        let limits = self.project.config.limits(&found.id.workflow);
+        found.ledger.tally.spent(&found.id.to_string(), &limits)
+    }
+
     /// Counts what a review or a turn has cost.
     pub fn spend(&self, found: &Found, micro_dollars: u64) -> Result<(), GateError> {
         let _lease = self.store.lease(&found.id, &Key::Document(found.place.clone()))?;

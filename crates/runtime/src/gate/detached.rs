@@ -1,6 +1,6 @@
 //! Errands that would outlast the client: somebody else runs them, and the stop waits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phasegate_engine::step::{Event, Step};
 
@@ -12,6 +12,10 @@ use crate::world::Told;
 
 /// A client that waits for less than this has long errands run by somebody else.
 const PATIENT: Duration = Duration::from_mins(2);
+
+/// How often is looked whether they are done, and when an answer must be on its way.
+const GLANCE: Duration = Duration::from_millis(100);
+const MARGIN: Duration = Duration::from_secs(3);
 
 /// Where it is told that somebody does.
 const FOLDER: &str = ".phasegate/errands";
@@ -32,6 +36,9 @@ impl Gate<'_> {
         if !event.is_question() || errands.most >= PATIENT || errands.unsettled.is_some() {
             return Ok(None);
         }
+        if step.review.is_some() && open.ledger.unreviewed.is_some() {
+            return Ok(None);
+        }
         let check = step.needs.as_ref().and_then(|name| {
             let check = open.workflow.checks.iter().find(|check| check.name == *name);
             check.map(|check| (format!("check {name}"), check.timeout))
@@ -47,10 +54,24 @@ impl Gate<'_> {
             let started = process::start_detached(&self.project.root, &[ERRANDS, &run.to_string()]);
             started.map_err(|error| GateError::Other(error.to_string()))?;
         }
+        if !errands.waited {
+            return Err(GateError::Detached);
+        }
         Ok(Some(format!(
             "Run {run} waits for {what}, which takes longer than this client waits: it runs in the \
              background. Say something to the agent when it is done; `phasegate status` shows it."
         )))
+    }
+
+    /// Waits for whoever runs the errands of a run, as long as the client does.
+    pub(super) fn await_detached(&self, found: &Found, most: Duration) {
+        let since = Instant::now();
+        while since.elapsed() + MARGIN < most {
+            std::thread::sleep(GLANCE);
+            if matches!(process::alone(&self.project.root, FOLDER, &found.id), Ok(Some(_))) {
+                return;
+            }
+        }
     }
 
     /// The other side of that: runs what a stop of the run would need, and stops nobody.
@@ -69,6 +90,7 @@ impl Gate<'_> {
                 // Nothing is missing any more: what was found out is kept for the next stop.
                 let mut ledger = open.ledger;
                 ledger.checking = None;
+                ledger.unreviewed = errands.unreviewed().map(str::to_string);
                 for (name, ran) in &errands.fresh {
                     match ran.passed() {
                         Some(passed) => drop(ledger.checks.insert(name.clone(), passed)),

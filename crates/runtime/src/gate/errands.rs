@@ -52,6 +52,8 @@ pub(super) struct Errands {
     /// Why no check can be run any more.
     pub(super) unsettled: Option<String>,
     reviews: usize,
+    /// Whoever runs them elsewhere was waited for.
+    pub(super) waited: bool,
     /// Whose verdict was put.
     reviewed: Option<String>,
     /// Why there is no verdict.
@@ -75,6 +77,11 @@ impl Errands {
         let reviewed = self.reviewed.as_deref().map(Json::from);
         let params = params(reviewed.map(|reviewed| (REVIEWED.to_string(), reviewed)));
         Event { params, ..Event::stop(session) }
+    }
+
+    /// Why there is no verdict.
+    pub(super) fn unreviewed(&self) -> Option<&str> {
+        self.unreviewed.as_deref()
     }
 
     /// Whether a review was made for this event.
@@ -107,12 +114,18 @@ impl Gate<'_> {
             reviewing,
             working,
             document,
+            waited: false,
         };
         loop {
             match put(&errands) {
                 Err(GateError::Needs(name)) if errands.unsettled.is_none() => {
                     let workflow = self.workflow_of(found)?;
                     self.check(found, &workflow, &name, &mut errands)?;
+                }
+                Err(GateError::Detached) => {
+                    let left = errands.most.saturating_sub(errands.since.elapsed());
+                    self.await_detached(found, left);
+                    errands.waited = true;
                 }
                 Err(GateError::Review(review)) if errands.unreviewed.is_none() => {
                     self.review(found, &review, &mut errands)?;
@@ -336,7 +349,8 @@ impl Gate<'_> {
         review: Review,
         step: &mut Step,
     ) -> Result<(), GateError> {
-        if let Some(why) = &errands.unreviewed {
+        let failed = open.ledger.unreviewed.take();
+        if let Some(why) = errands.unreviewed.as_ref().or(failed.as_ref()) {
             step.answer = Answer::allow_saying(Outcome::Fault, why.as_str());
             return Ok(());
         }

@@ -231,11 +231,12 @@ impl Gate<'_> {
         let situation = Situation {
             now,
             last: open.ledger.last.as_ref().map(|last| last.at),
-            fresh: stop.after_block == Some(false),
+            // Who does not say whether a stop follows a block, is taken by our own last answer.
+            fresh: stop.after_block.map_or(insisting.is_none(), |after| !after),
             moved_on,
             used_tools: stop.told.used_tools(),
-            // Clients that have a cap say whether a stop follows a block.
-            client_cap: stop.client_cap.filter(|_| stop.after_block.is_some()),
+            // Whether an agent has worked in between is not known where the client says nothing.
+            client_cap: stop.client_cap.filter(|(_, on_all)| *on_all || stop.after_block.is_some()),
             reason,
             patience: u64::from(workflow.patience),
             state,

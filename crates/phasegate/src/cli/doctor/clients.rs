@@ -64,6 +64,12 @@ impl Doctor<'_> {
         match run_bounded(&words, Path::new("."), "") {
             Ok(text) => {
                 let version = text.lines().next().unwrap_or_default().trim().to_string();
+                if client == Client::Claude && ignores_arguments(&version) {
+                    let summary = format!("{title} {version} starts hooks without their arguments");
+                    let remedy = "upgrade it to 2.1.140 or later, or write the hook as one line: \"command\": \"phasegate hook stop --client claude\"";
+                    self.row(id, "client", Status::Fail, summary, Some(remedy.into()));
+                    return;
+                }
                 self.ok(&id, "client", format!("{title}: {version} ({shown})"));
             }
             Err(why) => {
@@ -87,6 +93,13 @@ impl Doctor<'_> {
                 return;
             }
         };
+        let plain_text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        if client == Client::Claude && serde_json::from_str::<Value>(plain_text).is_err() {
+            let summary =
+                format!("{shown} has comments or trailing commas: Claude Code ignores it");
+            let remedy = format!("take them out of {shown}, or use the plugin");
+            self.row(id.clone(), "client", Status::Fail, summary, Some(remedy));
+        }
         if value.get("disableAllHooks") == Some(&json!(true)) {
             let summary = format!("{shown} has `disableAllHooks`: no hook runs");
             self.row(
@@ -123,8 +136,10 @@ impl Doctor<'_> {
         let root = self.project.root.clone();
         let places: Vec<String> = hooks.iter().map(|hook| shown(&hook.file, &root)).collect();
         if hooks.len() > 1 {
-            let summary =
-                format!("{title}: the hook is installed {} times, and fires so often", hooks.len());
+            let summary = format!(
+                "{title}: the hook is installed {} times, and may fire as often",
+                hooks.len()
+            );
             let remedy =
                 "keep one: `phasegate uninstall`, with --user for your own settings, or the plugin";
             let row = self.row(
@@ -139,11 +154,11 @@ impl Doctor<'_> {
         for hook in hooks {
             let needed = client.time().as_secs();
             let place = shown(&hook.file, &root);
-            if let Some(seconds) = hook.seconds.filter(|seconds| *seconds < needed.min(30)) {
+            if let Some(seconds) = hook.seconds.filter(|seconds| *seconds < needed) {
                 let summary = format!(
                     "{title}: the hook in {place} has only {seconds} seconds; a stop that takes longer is allowed"
                 );
-                let remedy = format!("give it more there ({} by default)", needed + 5);
+                let remedy = "give it as much as `phasegate init --print` shows".to_string();
                 self.row(
                     format!("hook.{name}.timeout"),
                     "client",
@@ -191,4 +206,11 @@ fn shown(path: &Path, root: &Path) -> String {
 
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_string)
+}
+
+/// Whether a version of Claude Code is from before hooks had arguments: it starts the bare program.
+fn ignores_arguments(version: &str) -> bool {
+    let number = version.split_whitespace().next().unwrap_or_default();
+    let parts: Vec<u64> = number.split('.').filter_map(|part| part.parse().ok()).collect();
+    matches!(parts.as_slice(), [major, minor, patch] if (*major, *minor, *patch) < (2, 1, 140))
 }

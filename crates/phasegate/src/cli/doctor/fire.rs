@@ -54,6 +54,7 @@ pub fn run_bounded(command: &[String], root: &Path, input: &str) -> Result<Strin
     let spawned = Command::new(program)
         .args(arguments)
         .current_dir(root)
+        .env("CLAUDE_PROJECT_DIR", root)
         .env_remove("PHASEGATE_TOKEN")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -63,25 +64,25 @@ pub fn run_bounded(command: &[String], root: &Path, input: &str) -> Result<Strin
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(input.as_bytes());
     }
-    let since = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(_)) => break,
-            Ok(None) if since.elapsed() < MOST_ANSWER => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            _ => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("it did not answer within {} seconds", MOST_ANSWER.as_secs()));
-            }
+    // A child that it leaves behind may hold its stdout open: then the client drops the answer.
+    let (told, heard) = std::sync::mpsc::channel();
+    let stdout = child.stdout.take();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = stdout.map(|mut stdout| stdout.read_to_string(&mut text));
+        let _ = told.send(text);
+    });
+    let text = heard.recv_timeout(MOST_ANSWER);
+    let has_ended = matches!(child.try_wait(), Ok(Some(_)));
+    let _ = child.kill();
+    let _ = child.wait();
+    text.map_err(|_| {
+        if has_ended {
+            "it ended, and something that it started keeps its output open".to_string()
+        } else {
+            format!("it did not answer within {} seconds", MOST_ANSWER.as_secs())
         }
-    }
-    let mut text = String::new();
-    if let Some(mut stdout) = child.stdout.take() {
-        let _ = stdout.read_to_string(&mut text);
-    }
-    Ok(text)
+    })
 }
 
 /// A program on PATH.
