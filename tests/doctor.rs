@@ -167,8 +167,14 @@ fn the_settings_are_no_json() {
 #[test]
 fn it_is_installed_twice() {
     let scene = installed();
+    // The same command in two places is run once; in another form it is run again.
     assert_eq!(run(&scene, &["init", "--user", "--client", "claude"]).code, Some(0));
-    finds(&scene, "hook.claude.twice", "warn", "installed 2 times", "keep one");
+    assert!(rows(&scene).iter().all(|row| row["status"] == "ok"));
+    let line = "phasegate hook stop --client claude";
+    let hooks =
+        json!({ "hooks": { "Stop": [{ "hooks": [{ "type": "command", "command": line }] }] } });
+    scene.file(".claude/settings.local.json", hooks.to_string());
+    finds(&scene, "hook.claude.twice", "warn", "installed 3 times", "keep one");
 }
 
 #[test]
@@ -305,4 +311,19 @@ fn something_keeps_the_output_open() {
     let rows = rows(&scene);
     let row = rows.iter().find(|row| row["id"] == "hook.claude").unwrap();
     assert!(row["summary"].as_str().unwrap().contains("keeps its output open"), "{row}");
+}
+
+#[test]
+fn the_configuration_cannot_be_read() {
+    let scene = installed();
+    scene.file(".phasegate/config.toml", "[limits\n");
+    finds(&scene, "project", "fail", "config.toml:1", "mend that file");
+}
+
+#[test]
+fn two_clients_read_the_same_folder() {
+    let scene = installed();
+    assert_eq!(run(&scene, &["uninstall"]).code, Some(0));
+    assert_eq!(run(&scene, &["init", "--client", "copilot,vscode"]).code, Some(0));
+    finds(&scene, "hook.twice", "warn", "both read .github/hooks", "in one of them");
 }

@@ -204,7 +204,14 @@ fn run(folder: Option<&Path>) -> Outcome {
         let moved = std::env::set_current_dir(folder);
         moved.map_err(|error| format!("cannot work in {}: {error}", folder.display()))?;
     }
-    let project = project(&std::env::current_dir()?)?;
+    let project = match project(&std::env::current_dir()?) {
+        Ok(project) => project,
+        // Where everything else gives up, it says what to do.
+        Err(Failed(why)) if std::env::args().any(|arg| arg == "doctor") => {
+            return Ok(doctor::without_project(&why));
+        }
+        Err(failed) => return Err(failed),
+    };
     let command = command(&project);
     let matches = command.clone().get_matches();
     match matches.subcommand() {

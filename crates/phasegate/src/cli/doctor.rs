@@ -105,6 +105,25 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// What is said where the project itself cannot be read.
+pub fn without_project(why: &str) -> ExitCode {
+    let rows = [Row {
+        id: "project".into(),
+        category: "project",
+        status: Status::Fail,
+        summary: why.to_string(),
+        details: Vec::new(),
+        remediation: Some("mend that file: until then every stop is allowed".into()),
+        duration: 0,
+    }];
+    if std::env::args().any(|arg| arg == "--json") {
+        print::json(&rows);
+    } else {
+        show(&rows);
+    }
+    ExitCode::FAILURE
+}
+
 fn show(rows: &[Row]) {
     for row in rows {
         let mark = match row.status {

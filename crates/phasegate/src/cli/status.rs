@@ -143,7 +143,14 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
             format!("{what} {name} was started {}{end}", when::ago(*since))
         });
         let outdated = gate.is_outdated(run).filter(|_| gate.is_working(run));
-        let waits = waits_for(run).filter(|_| report.condition == "waiting");
+        let waits = waits_for(run).filter(|_| report.condition == "waiting").map(|waits| {
+            let elsewhere = waits.contains("it runs in the background");
+            if elsewhere && !gate.runs_errands(run) {
+                "What it waited for is done: say something to the agent.".to_string()
+            } else {
+                waits
+            }
+        });
         let problems = report.problem.iter().cloned();
         for line in
             problems.chain(waits).chain(checking).chain(cancelled).chain(tampered).chain(outdated)

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::step::{Event, Step};
 
 use super::commit::Open;
@@ -74,6 +75,11 @@ impl Gate<'_> {
         }
     }
 
+    /// Whether somebody runs errands of a run elsewhere.
+    pub fn runs_errands(&self, found: &Found) -> bool {
+        matches!(process::alone(&self.project.root, FOLDER, &found.id), Ok(None))
+    }
+
     /// The other side of that: runs what a stop of the run would need, and stops nobody.
     pub fn run_errands(&self, found: &Found) -> Result<(), GateError> {
         let alone = process::alone(&self.project.root, FOLDER, &found.id);
@@ -101,6 +107,10 @@ impl Gate<'_> {
                 Ok(Some(()))
             })
         })?;
+        // Nobody is there to go on by himself.
+        let text = format!("What run {} waited for is done: say something to the agent.", found.id);
+        let ready = Answer::waiting(Until::Human, text);
+        self.project.config.notify.tell(&found.id, &found.ledger.phase, &ready, None);
         Ok(())
     }
 }

@@ -44,6 +44,12 @@ impl Doctor<'_> {
             files.any(|file| install::hooks(*client, &file).is_ok_and(|it| !it.is_empty()))
         };
         let twice: Vec<Client> = readers.into_iter().filter(own).collect();
+        let both = [Client::Copilot, Client::Vscode].iter().all(|client| twice.contains(client));
+        if both {
+            let summary = "Copilot CLI and VS Code both read .github/hooks: each may fire the hook of the other, too";
+            let remedy = "install it in one of them: `phasegate uninstall --client …`";
+            self.row("hook.twice", "client", Status::Warn, summary, Some(remedy.into()));
+        }
         if claude && !twice.is_empty() {
             let names: Vec<&str> = twice.iter().map(|client| client.title()).collect();
             let names = names.join(", ");
@@ -135,7 +141,12 @@ impl Doctor<'_> {
         let (name, title) = (client.name(), client.title());
         let root = self.project.root.clone();
         let places: Vec<String> = hooks.iter().map(|hook| shown(&hook.file, &root)).collect();
-        if hooks.len() > 1 {
+        // The same command in two places is run once by Claude Code.
+        let mut commands: Vec<&Vec<String>> = hooks.iter().map(|hook| &hook.command).collect();
+        commands.sort();
+        commands.dedup();
+        let is_twice = if client == Client::Claude { commands.len() > 1 } else { hooks.len() > 1 };
+        if is_twice {
             let summary = format!(
                 "{title}: the hook is installed {} times, and may fire as often",
                 hooks.len()
