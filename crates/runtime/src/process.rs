@@ -273,13 +273,17 @@ pub fn supervise(arguments: &[String]) -> End {
         "" => log(),
         path => OpenOptions::new().append(true).open(path).map(Stdio::from),
     };
+    let place = output.clone();
     let (Ok(input), Ok(out), Ok(err)) = (read(input), write(output), log()) else {
         return End::NotStarted("its input or output has no place".into());
     };
     let mut command = Command::new(program);
     command.args(rest).stdin(input).stdout(out).stderr(err).process_group(0);
     match command.spawn() {
-        Ok(child) => watch(child, timeout, &|| gone.load(Ordering::Relaxed), &printed),
+        Ok(child) => {
+            let said = || std::fs::metadata(&place).map_or(0, |meta| meta.len());
+            watch(child, timeout, &|| gone.load(Ordering::Relaxed), &|| printed() + said())
+        }
         Err(error) => End::NotStarted(format!("cannot run {program}: {error}")),
     }
 }

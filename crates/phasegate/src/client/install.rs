@@ -407,12 +407,8 @@ fn with_comma(text: &str, (start, end): Span, parts: &[Span]) -> Span {
             let comma = text[end..].find(',').map_or(end, |comma| end + comma + 1);
             (start, comma)
         }
-        (Some(before), None) => {
-            // A comment stands between them: the comma goes, the comment stays where it is.
-            let _ = before;
-            (start, end)
-        }
-        (None, None) => (start, end),
+        // A comment stands before it, and a comma that readers of comments take, too.
+        (_, None) => (start, end),
     }
 }
 
