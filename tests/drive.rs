@@ -207,7 +207,7 @@ fn what_it_is_told_first_is_not_lost_and_why_it_failed_is_said() {
 #[test]
 fn a_driven_agent_leads_the_work_and_is_no_person() {
     let scene = Scene::new();
-    scene.file("agent.sh", "cat > /dev/null; exit 0\n");
+    scene.file("agent.sh", "cat > /dev/null; sleep 0.8; echo done >> ended\n");
     scene.file(".phasegate/config.toml", "[workflow.phases.const]\nWORKER = [\"sh\", \"agent.sh\"]\nREVIEWER = [\"sh\", \"agent.sh\"]\nREPLACEMENTS = 0\n");
     let mut command = scene.command();
     command.args(["phases", "create", "--title", "Web", "--phases", "[{\"name\":\"Design\"}]"]);
@@ -221,6 +221,8 @@ fn a_driven_agent_leads_the_work_and_is_no_person() {
     let said = scene.read("said");
     assert!(said.contains("Agent worker-1 works on phase 1"), "{said}");
     assert!(said.contains("is for people"), "{said}");
-    // Its reviewers give no verdict, and then a person is needed.
+    // The worker outlives the turn that asked for it, and so do the reviewers. They give no verdict, and
+    // then a person is needed.
+    assert_eq!(scene.read("ended").lines().count(), 4);
     assert_eq!(ran.code, Some(3), "{ran:?}");
 }

@@ -18,7 +18,8 @@ fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (folder, args) = cli::chosen_folder(&args);
     match args.first().and_then(|first| first.to_str()) {
-        Some(process::SUPERVISE | process::SUPERVISE_SESSION) => supervise(&args[1..]),
+        Some(process::SUPERVISE) => supervise(&args[1..], false),
+        Some(process::SUPERVISE_SESSION) => supervise(&args[1..], true),
         Some("hook") => hook::main(folder, &args[1..]),
         Some("statusline") if args.len() == 1 => statusline::main(folder),
         // Old clients start a hook without its arguments: to them an exit code of 2 would be a block.
@@ -28,9 +29,9 @@ fn main() -> ExitCode {
 }
 
 /// The side of [`process::run`] that watches.
-fn supervise(args: &[OsString]) -> ExitCode {
+fn supervise(args: &[OsString], is_session: bool) -> ExitCode {
     let args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let end = process::supervise(&args);
+    let end = process::supervise(&args, is_session);
     print::out(&serde_json::to_string(&end).unwrap_or_default());
     ExitCode::SUCCESS
 }

@@ -20,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::agents;
 use crate::file_store::ignored_by_git;
 use crate::run::RunId;
 use crate::world;
@@ -248,7 +249,7 @@ pub fn tail(log: &Path, most: u64) -> io::Result<String> {
 
 /// The supervisor's own main: `supervise MILLISECONDS INPUT OUTPUT PROGRAM ARGUMENT…`, its stderr is
 /// the log.
-pub fn supervise(arguments: &[String]) -> End {
+pub fn supervise(arguments: &[String], is_session: bool) -> End {
     let time = arguments.first().and_then(|time| time.parse().ok()).map(Duration::from_millis);
     let (Some(timeout), Some([input, output, program, rest @ ..])) = (time, arguments.get(1..))
     else {
@@ -282,7 +283,9 @@ pub fn supervise(arguments: &[String]) -> End {
     match command.spawn() {
         Ok(child) => {
             let said = || std::fs::metadata(&place).map_or(0, |meta| meta.len());
-            watch(child, timeout, &|| gone.load(Ordering::Relaxed), &|| printed() + said())
+            let orphans = if is_session { Orphans::ButAgents } else { Orphans::All };
+            let gone = || gone.load(Ordering::Relaxed);
+            watch(child, timeout, &gone, &|| printed() + said(), orphans)
         }
         Err(error) => End::NotStarted(format!("cannot run {program}: {error}")),
     }
@@ -295,6 +298,7 @@ pub fn watch(
     timeout: Duration,
     gone: &dyn Fn() -> bool,
     printed: &dyn Fn() -> u64,
+    orphans: Orphans,
 ) -> End {
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let signal = |signal: Signal| {
@@ -332,7 +336,7 @@ pub fn watch(
     // Whatever it has left behind goes with it.
     signal(Signal::KILL);
     let _ = child.wait();
-    end_orphans();
+    end_orphans(orphans);
     end
 }
 
@@ -345,10 +349,29 @@ pub fn adopt_orphans() {
 #[cfg(not(target_os = "linux"))]
 pub fn adopt_orphans() {}
 
+/// What is ended with a process, of what it leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Orphans {
+    All,
+    /// Agents of a run outlive whoever has asked for them.
+    ButAgents,
+}
+
+/// Whether a process supervises an agent of a run.
+fn is_agent(pid: Pid) -> bool {
+    let place = Path::new("/proc").join(pid.as_raw_nonzero().to_string()).join("cmdline");
+    let line = std::fs::read(place).unwrap_or_default();
+    let words: Vec<&[u8]> = line.split(|byte| *byte == 0).take(5).collect();
+    words.windows(2).any(|pair| pair == agents::RUN.map(str::as_bytes))
+}
+
 /// Ends all children, and those that they leave behind.
-fn end_orphans() {
+fn end_orphans(which: Orphans) {
     for _ in 0..MOST_GENERATIONS {
-        let children = children();
+        let mut children = children();
+        if which == Orphans::ButAgents {
+            children.retain(|child| !is_agent(*child));
+        }
         if children.is_empty() {
             return;
         }

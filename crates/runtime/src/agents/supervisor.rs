@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Ended, Record, Started, place, write};
 use crate::headless;
-use crate::process::{self, End};
+use crate::process::{self, End, Orphans};
 
 /// The supervisor's own main. Its stdin is the lock.
 ///
@@ -50,7 +50,7 @@ pub fn supervise(root: &Path, record: &Record) -> io::Result<()> {
             write(&folder.join("started.json"), &started)?;
             let gone = || told.load(Ordering::Relaxed) || asked.exists() || !folder.exists();
             let printed = || log.metadata().map_or(0, |meta| meta.len());
-            process::watch(child, record.timeout, &gone, &printed)
+            process::watch(child, record.timeout, &gone, &printed, Orphans::All)
         }
     };
     let cost = headless::cost(&folder.join("log"));
