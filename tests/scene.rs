@@ -175,7 +175,9 @@ impl Scene {
         let mut command = self.command();
         command.args(["hook", event, "--client", "claude"]).envs(env.iter().copied());
         let ran = finish(self.spawn(command, input));
-        let json = serde_json::from_str(&ran.stdout);
+        // Of a compaction the client would take an empty object for instructions.
+        let silent = event == "pre-compact" && ran.stdout.is_empty();
+        let json = serde_json::from_str(if silent { "{}" } else { &ran.stdout });
         let json =
             json.unwrap_or_else(|error| panic!("stdout is not one JSON object: {error}: {ran:?}"));
         Said { code: ran.code, json }
