@@ -1,4 +1,4 @@
-//! What each client sends and understands, by recorded payloads.
+//! What each client sends and understands, by payloads of the shape that is known of it.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn fire(scene: &Scene, client: &str, payload: &Value) -> (Ran, Value) {
     (ran, json)
 }
 
-/// A payload of each client, as it was recorded, in a project.
+/// A payload of each client, in a project.
 fn payloads(scene: &Scene) -> Vec<(&'static str, Value)> {
     let root = scene.root();
     let transcript = scene.path("transcript.jsonl");
