@@ -348,6 +348,14 @@ fn any_workflow_can_have_agents_and_their_time_is_limited() {
     assert!(run(&["agents", "--all"]).contains("took longer than 1 seconds"));
     assert_eq!(scene.json(".phasegate/own/x.json")["phase"], "done");
     assert!(!scene.exists(DIR));
+    // Its agents are served the tools of their own workflow; who is none says which he means.
+    let ran = scene.run(&["mcp"]);
+    assert!(ran.stderr.contains("`--workflow` names one of: "), "{ran:?}");
+    let hello = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}\n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}\n";
+    let mut command = scene.command();
+    command.arg("mcp").env("PHASEGATE_TOKEN", "0~own/x~helper-1");
+    let listed = finish(scene.spawn(command, hello)).stdout;
+    assert!(listed.contains("\"go\"") && !listed.contains("create_task"), "{listed}");
 }
 
 #[test]

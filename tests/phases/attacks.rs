@@ -275,10 +275,9 @@ fn nobody_is_asked_again_until_somebody_approves() {
 #[test]
 fn depth_hides_nobody() {
     let phases = Phases::new();
-    let nested = "n=30; run() { if [ $1 -gt 0 ]; then sh -c \"$SELF\" x $(($1-1)); else \"$PHASEGATE\" phases deploy --prompt x; fi; }";
     phases.script(
         "worker-1",
-        &format!("unset PHASEGATE_TOKEN CLAUDECODE\ncat > said/deep.sh <<'X'\n[ $1 -gt 0 ] && {{ sh said/deep.sh $(($1-1)); exit; }}\n\"$PHASEGATE\" phases deploy --prompt x\nX\nsh said/deep.sh 30 > said/tried 2>&1; echo over >> said/tried; sleep 600 # {}", nested.len()),
+        "unset PHASEGATE_TOKEN CLAUDECODE\ncat > said/deep.sh <<'X'\n[ $1 -gt 0 ] && { sh said/deep.sh $(($1-1)); exit; }\n\"$PHASEGATE\" phases deploy --prompt x\nX\nsh said/deep.sh 30 > said/tried 2>&1; echo over >> said/tried; sleep 600",
     );
     phases.ok(&["deploy", "--prompt", "x"]);
     eventually("it has tried", || {

@@ -68,7 +68,7 @@ enum Command {
     )]
     Init(init::Options),
     /// Take them out again, and nothing else
-    Uninstall(init::Uninstall),
+    Uninstall(init::Options),
     /// Look whether everything is in its place, and say what to do where it is not
     Doctor(doctor::Options),
     /// List the workflows that are known here

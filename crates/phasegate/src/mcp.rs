@@ -14,6 +14,7 @@ use std::time::Duration;
 use clap::Args;
 use phasegate_runtime::agents;
 use phasegate_runtime::caller;
+use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
 use tokio_util::sync::CancellationToken;
 
@@ -26,9 +27,9 @@ const MOST_THREADS: usize = 8;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The workflow whose actions are the tools
-    #[arg(long, value_name = "NAME", default_value = "phases")]
-    workflow: String,
+    /// The workflow whose actions are the tools; by default an agent's own, else the one that has agents
+    #[arg(long, value_name = "NAME")]
+    workflow: Option<String>,
     /// Serve streamable HTTP at this loopback address instead of stdio; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<String>,
@@ -36,10 +37,8 @@ pub struct Options {
 
 /// Serves until the client has gone, or until a signal.
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    if project.workflow(&options.workflow).is_none() {
-        return Err(Failed(format!("there is no workflow {:?}", options.workflow)));
-    }
-    let tools = Tools { root: project.root.clone(), workflow: options.workflow.clone() };
+    let workflow = served(project, options.workflow.as_deref())?;
+    let tools = Tools { root: project.root.clone(), workflow };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         // One thread is held by stdin, one by stdout.
@@ -66,6 +65,31 @@ async fn serve(tools: Tools, address: Option<SocketAddr>) -> Result<(), String> 
             let given = std::env::var("PHASEGATE_HTTP_TOKEN").ok();
             let given = given.filter(|token| !token.trim().is_empty());
             web::serve(address, server, given.as_deref().map(str::trim), stopping).await
+        }
+    }
+}
+
+/// The workflow that is meant.
+fn served(project: &Project, named: Option<&str>) -> Result<String, Failed> {
+    if let Some(name) = named {
+        return match project.workflow(name) {
+            Some(_) => Ok(name.to_string()),
+            None => Err(Failed(format!("there is no workflow {name:?}"))),
+        };
+    }
+    // An agent works for one run, and needs the tools of that.
+    let token = std::env::var(agents::TOKEN).ok();
+    let own = token.as_deref().and_then(agents::parts).and_then(|(_, run, _)| run.split_once('/'));
+    if let Some((workflow, _)) = own {
+        return Ok(workflow.to_string());
+    }
+    let gate = Gate::new(project).observing();
+    let has_agents = |name: &&str| gate.workflow(name).is_ok_and(|it| it.has_agents());
+    let names = project.workflows.iter().map(|entry| entry.name.as_str());
+    match names.filter(has_agents).collect::<Vec<_>>().as_slice() {
+        [one] => Ok((*one).to_string()),
+        all => {
+            Err(Failed(format!("which workflow? `--workflow` names one of: {}", all.join(", "))))
         }
     }
 }

@@ -166,13 +166,13 @@ fn logs(project: &Project, wanted: Option<&str>, follow: bool) -> Outcome {
 
 /// The agent that is meant: its run and its id.
 fn chosen(gate: &Gate, wanted: Option<&str>) -> Result<(String, String), Failed> {
-    let mut all = Vec::new();
+    let mut all: Vec<(String, String)> = Vec::new();
     for (run, agents) in gate.agents() {
         all.extend(agents.keys().map(|id| (run.to_string(), id.clone())));
     }
-    let Some(wanted) = wanted else {
-        return all.pop().ok_or_else(|| Failed("there is no agent in this project".into()));
-    };
+    let none = || Failed("there is no agent in this project".into());
+    let last = all.last().cloned().ok_or_else(none)?;
+    let Some(wanted) = wanted else { return Ok(last) };
     // By its id, with the name of its run before it, and with the workflow before that.
     let fits = |(run, id): &(String, String)| {
         let full = format!("/{run}/{id}");

@@ -129,6 +129,9 @@ pub fn drive(
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
+    if project.workflow(&options.workflow).is_none() {
+        return Err(Failed(format!("there is no workflow {:?}", options.workflow)));
+    }
     let gate = Gate::new(project);
     let caller = phasegate_runtime::caller::Caller::of_process(&gate)?;
     let found = request::run(&gate, &options.workflow, &caller, options.run.as_deref(), false)?;

@@ -29,26 +29,14 @@ const STARTER: &str = include_str!("starter.toml");
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The client, or several; by default those that have a folder of their own here, else Claude Code
+    /// The client, or several; by default those that have a folder of their own here, else Claude
+    /// Code, and to uninstall all
     #[arg(long, value_enum, value_delimiter = ',')]
     client: Vec<Client>,
     /// For all projects of this user
     #[arg(long)]
     user: bool,
-    /// Only show what would be written
-    #[arg(long)]
-    print: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct Uninstall {
-    /// The client, or several; by default all
-    #[arg(long, value_enum, value_delimiter = ',')]
-    client: Vec<Client>,
-    /// For all projects of this user
-    #[arg(long)]
-    user: bool,
-    /// Only show what would be removed
+    /// Only show what would be done
     #[arg(long)]
     print: bool,
 }
@@ -295,7 +283,7 @@ fn tests_of(root: &Path) -> &'static str {
     found.map_or("[\"true\"]", |(_, command)| command)
 }
 
-pub fn uninstall(project: &Project, options: &Uninstall) -> Outcome {
+pub fn uninstall(project: &Project, options: &Options) -> Outcome {
     let scope = Scope::of(project, options.user)?;
     let mut installed = scope.installed();
     let all = if options.client.is_empty() { CLIENTS.to_vec() } else { options.client.clone() };
