@@ -1,33 +1,33 @@
 //! The built-in workflows: they resolve, lint clean, and every rule has a case.
 
-use phasegate_engine::case::{run_cases, uncovered};
+use phasegate_engine::case::{Cases, uncovered};
 use phasegate_engine::lint::lint;
+use phasegate_engine::mutate::mutate;
 use phasegate_engine::resolve::{Expressions, Overrides, resolve};
-use phasegate_runtime::catalog::{Origin, general};
+use phasegate_runtime::catalog::{Entry, Origin, general};
+use phasegate_runtime::config::Config;
 
 use crate::scene::Scene;
 
+fn built_in() -> Vec<Entry> {
+    let entries = general().into_iter().filter(|entry| entry.origin == Origin::BuiltIn);
+    let entries: Vec<Entry> = entries.collect();
+    assert_eq!(entries.len(), 5);
+    entries
+}
+
 #[test]
 fn every_built_in_workflow_resolves_lints_clean_and_is_covered_by_its_cases() {
-    let entries: Vec<_> =
-        general().into_iter().filter(|entry| entry.origin == Origin::BuiltIn).collect();
-    assert!(!entries.is_empty());
-    for entry in entries {
+    for entry in built_in() {
         let bundle = entry.bundle().unwrap();
         let workflow = resolve(&bundle, &Overrides::default(), Expressions::Checked)
             .unwrap_or_else(|found| panic!("{}", found.render(false)));
         assert_eq!(workflow.name, entry.name);
         let found = lint(&workflow, &bundle);
         assert!(found.0.is_empty(), "{}", found.render(false));
-        let results = run_cases(&workflow, &bundle);
+        let results = Cases::of(&bundle).run(&workflow);
         for result in &results {
-            assert!(
-                result.differences.is_empty(),
-                "{}: {}: {:#?}",
-                result.file,
-                result.name,
-                result.differences
-            );
+            assert!(result.passed(), "{}: {}: {:#?}", result.file, result.name, result.differences);
         }
         assert_eq!(uncovered(&workflow, &results), Vec::<String>::new(), "{}", entry.name);
     }
@@ -66,10 +66,24 @@ fn the_documentation_has_every_function_and_filter() {
 }
 
 #[test]
+fn no_mistake_in_a_built_in_workflow_goes_unnoticed_by_its_cases() {
+    for entry in built_in() {
+        let (workflow, bundle) = (entry.load(&Config::default()).unwrap(), entry.bundle().unwrap());
+        let found = mutate(&workflow, &Cases::of(&bundle), &bundle.definition).unwrap();
+        let survivors = found.survivors.iter();
+        let survivors: Vec<String> =
+            survivors.map(|it| format!("{}: {}\n{}", it.rule, it.change, it.diff)).collect();
+        assert!(survivors.is_empty(), "{}:\n{}", entry.name, survivors.join("\n"));
+        assert_eq!(found.stale, Vec::<String>::new(), "{}", entry.name);
+        assert!(found.killed > 3 * workflow.rules().count(), "{}: too few mutants", entry.name);
+    }
+}
+
+#[test]
 fn every_built_in_workflow_has_a_demo_that_plays() {
     let scene = Scene::new();
-    for name in ["triage", "loop", "plan", "task"] {
-        let said = scene.ok(&["demo", name]);
+    for Entry { name, .. } in built_in() {
+        let said = scene.ok(&["demo", &name]);
         assert!(
             said.contains("Without the gate the agent would have stopped at the first."),
             "{said}"

@@ -1,52 +1,9 @@
-//! A kill at any moment of a commit: the state document is whole, old or new, and the journal goes on.
+//! Kills at random, and what a journal says of them afterwards. Kills between every two writes are in
+//! `kill_points`.
 
 use serde_json::Value;
 
-use crate::scene::{STATE, Scene, finish};
-
-const POINTS: [&str; 6] = [
-    "before-journal",
-    "torn-journal",
-    "after-journal",
-    "temporary-written",
-    "after-document",
-    "after-ledger",
-];
-
-#[test]
-#[cfg_attr(not(debug_assertions), ignore = "a release has no fault points")]
-fn a_kill_at_any_point_leaves_old_or_new_and_a_journal_that_goes_on() {
-    for point in POINTS {
-        let scene = Scene::with_triage(1);
-        scene.stop().blocks("1 of 1");
-        scene.result(0, true, "g");
-        let old = scene.json(STATE);
-        let mut command = scene.command();
-        command.args(["hook", "stop"]).env("PHASEGATE_FAULT_POINT", point);
-        let ran = finish(scene.spawn(command, scene.payload().to_string().as_bytes()));
-        assert_ne!(ran.code, Some(0), "{point} was not reached");
-        assert_eq!(ran.stdout, "", "{point}: an answer came before its commit");
-
-        let now = scene.json(STATE);
-        let is_new = now["phase"] == "aggregation";
-        assert!(is_new || now == old, "{point}: neither old nor new: {now}");
-        assert_eq!(is_new, matches!(point, "after-document" | "after-ledger"), "{point}");
-
-        let said = scene.stop();
-        said.blocks("**triage-aggregator**");
-        assert_eq!(scene.json(STATE)["phase"], "aggregation", "{point}");
-        scene.ok(&["log", "--verify"]);
-        let left: Vec<_> = scene
-            .snapshot()
-            .into_iter()
-            .filter(|(path, _)| path.to_string_lossy().contains("tmp"))
-            .collect();
-        assert!(
-            left.iter().all(|(path, _)| !path.to_string_lossy().contains("phasegate-tmp")),
-            "{point}: {left:?}"
-        );
-    }
-}
+use crate::scene::{STATE, Scene, finish, unanswered};
 
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "a release has no fault points")]
@@ -68,7 +25,7 @@ fn the_journal_says_what_was_repaired() {
 #[test]
 fn random_kills_lose_nothing_that_was_answered() {
     let scene = Scene::with_triage(40);
-    let mut answered = 0;
+    let mut answers = Vec::new();
     for round in 0..40_u64 {
         scene.result(usize::try_from(round).unwrap(), true, "g");
         let mut command = scene.command();
@@ -78,15 +35,15 @@ fn random_kills_lose_nothing_that_was_answered() {
         std::thread::sleep(std::time::Duration::from_micros(round * 400));
         let _ = child.kill();
         let ran = finish(child);
-        if serde_json::from_str::<Value>(&ran.stdout).is_ok() {
-            answered += 1;
-        }
+        answers.extend(serde_json::from_str::<Value>(&ran.stdout));
         let state = scene.json(STATE);
         assert_eq!(state["entries"].as_array().unwrap().len(), 40);
     }
-    scene.stop();
+    answers.push(scene.stop().json);
     scene.ok(&["log", "--verify"]);
-    assert!(scene.journal("triage/web").len() > answered, "an answer has no line");
+    let journal = scene.journal("triage/web");
+    let killed = journal.len() - answers.len();
+    assert_eq!(unanswered(&journal, &answers).len(), killed, "an answer has no line of its own");
     let state = scene.json(STATE);
     let pending =
         state["entries"].as_array().unwrap().iter().filter(|entry| entry["status"] == "pending");

@@ -204,3 +204,105 @@ fn every_rule_of_the_gate_names_tests_that_exist() {
     }
     assert_eq!(rules, 9);
 }
+
+/// A workflow with something that has a prompt, whose file is missing.
+fn without_prompt(kind: &str) -> String {
+    let (job, rule) = match kind {
+        "reviewer" => (r#"writes = "r.md""#, r#"{ on = "stop", review = "x" }"#),
+        "worker" => (r#"run = ["true"]"#, r#"{ on = "go", work = "x" }"#),
+        _ => (r#"role = "worker""#, r#"{ on = "go", start = "x" }"#),
+    };
+    format!(
+        r#"name = "w"
+about = "A prompt is missing."
+initial = "a"
+[action.go]
+about = "Goes on."
+[{kind}.x]
+prompt = "gone.md"
+{job}
+[phase.a]
+rules = [{rule}, {{ on = "stop", block = "Go on." }}]
+"#
+    )
+}
+
+#[test]
+fn a_missing_prompt_costs_only_its_own_workflow() {
+    for kind in ["reviewer", "worker", "agent"] {
+        let scene = Scene::with_triage(1);
+        scene.stop().blocks("1 of 1");
+        scene.file(".phasegate/workflows/w.toml", without_prompt(kind));
+        let found = scene.run(&["lint", "w"]);
+        assert!(
+            found.stdout.contains("there is no file in prompts/ `gone.md`"),
+            "{kind}: {found:?}"
+        );
+        assert!(found.stdout.contains("w.toml:"), "{kind}: {found:?}");
+        for command in [&["status"][..], &["list"], &["why", "triage/web"], &["doctor"]] {
+            let ran = scene.run(command);
+            assert!(!ran.stderr.contains("panicked"), "{kind}: {command:?}: {ran:?}");
+            assert!(command == ["doctor"] || ran.code == Some(0), "{kind}: {command:?}: {ran:?}");
+        }
+        scene.stop().blocks("1 of 1");
+        assert_eq!(scene.by_hand(&["cancel", "triage/web"]).code, Some(0));
+    }
+}
+
+#[test]
+fn a_run_goes_on_with_its_copy_when_a_prompt_is_removed() {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/w.toml", without_prompt("worker"));
+    scene.file(".phasegate/workflows/w/prompts/gone.md", "Work.");
+    scene.ok(&["w", "start"]);
+    scene.stop().blocks("Go on.");
+    std::fs::remove_file(scene.path(".phasegate/workflows/w/prompts/gone.md")).unwrap();
+    scene.file("progress", "made");
+    let mut payload = scene.payload();
+    payload["session_id"] = "s1".into();
+    scene.hook(&payload).blocks("Go on.");
+    assert_eq!(scene.by_hand(&["cancel", "w/w"]).code, Some(0));
+}
+
+#[test]
+fn consent_is_asked_for_everything_that_a_workflow_does() {
+    let scene = Scene::new();
+    scene.file(
+        ".phasegate/workflows/w.toml",
+        r#"name = "w"
+about = "Does everything that a workflow can do."
+initial = "a"
+transcript = { place = "history.md", line = "line.md" }
+[action.go]
+about = "Goes on."
+[check.tests]
+run = ["run-tests"]
+[command.tidy]
+run = ["run-tidy", "{{ run.name }}"]
+[command.unused]
+run = ["never-run"]
+[reviewer.judge]
+prompt = "p.md"
+writes = "judged.md"
+run = ["run-judge"]
+[worker.coder]
+prompt = "p.md"
+run = ["run-coder"]
+[agent.helper]
+prompt = "p.md"
+role = "worker"
+run = ["run-helper"]
+[phase.a]
+rules = [
+  { on = "go", when = "check.tests.ok", run = ["tidy"], write = { "out.md" = "line.md" }, move = { "old.md" = "new.md" }, allow = "done" },
+  { on = "go", when = "exists('b')", start = "helper" },
+  { on = "go", work = "coder" },
+  { on = "stop", review = "judge" },
+]
+"#,
+    );
+    scene.file(".phasegate/workflows/w/prompts/p.md", "Work.");
+    scene.file(".phasegate/workflows/w/templates/line.md", "line");
+    let shown = scene.by_hand(&["trust", "w"]);
+    insta::assert_snapshot!(shown.stdout);
+}

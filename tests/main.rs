@@ -17,6 +17,7 @@ mod foreign_json;
 mod governor;
 mod hook_contract;
 mod init;
+mod kill_points;
 mod loops;
 mod machines;
 mod notifications;

@@ -248,6 +248,27 @@ impl Scene {
 /// The state document of [`Scene::with_triage`].
 pub const STATE: &str = ".phasegate/triage/web_triage.json";
 
+/// The journal's lines that none of the answers is about, each answer having a line of its own.
+pub fn unanswered(journal: &[Value], answers: &[Value]) -> Vec<usize> {
+    let mut left: Vec<usize> = (0..journal.len()).collect();
+    for answer in answers {
+        let of_answer = |index: &usize| {
+            let line = &journal[*index]["answer"];
+            let text =
+                |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_string();
+            if answer["decision"] == "block" {
+                return line["decision"] == "block"
+                    && text(answer, "reason").starts_with(&text(line, "reason"));
+            }
+            line["decision"] == "allow"
+                && text(answer, "systemMessage").contains(&text(line, "message"))
+        };
+        let found = left.iter().position(of_answer);
+        left.remove(found.unwrap_or_else(|| panic!("no line has the answer {answer}")));
+    }
+    left
+}
+
 pub fn finish(child: Child) -> Ran {
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     Ran {

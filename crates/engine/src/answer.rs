@@ -39,6 +39,9 @@ pub enum Until {
     External,
 }
 
+/// The code of an action that could not be decided: something is wrong on our side.
+pub const FAULT: &str = "fault";
+
 /// The code of an action that no rule is about.
 pub const NOT_POSSIBLE: &str = "not_possible";
 

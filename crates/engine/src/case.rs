@@ -1,20 +1,24 @@
 //! Cases: given a state, evidence and an event, expect an answer. They prove a workflow, row by
-//! row, and say which rules no case has reached.
+//! row, and say which rules no case has made fire.
 
+mod compare;
+
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::answer::{Answer, Outcome, Until};
+use crate::answer::{Outcome, Until};
 use crate::check::CheckResult;
 use crate::decide::{RunFacts, decide};
 use crate::definition::Bundle;
 use crate::diagnostic::Source;
 use crate::evidence::GivenEvidence;
 use crate::json::Json;
-use crate::step::{Actor, Agent, Effect, Event, Step};
+use crate::mutate::Equivalent;
+use crate::step::{Actor, Event, Step};
 use crate::workflow::Workflow;
 
 /// A file of cases.
@@ -27,7 +31,11 @@ pub struct CaseFile {
     /// Files that every case finds.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
+    #[serde(default)]
     pub case: Vec<Case>,
+    /// Mutants that no case can kill.
+    #[serde(default)]
+    pub equivalent: Vec<Equivalent>,
 }
 
 /// One case.
@@ -86,11 +94,15 @@ impl Case {
     }
 }
 
-/// What a case expects.
+/// What a case expects. Answers, texts and states are compared where they are named; what a step
+/// does to the world is compared always, so that no case passes over a command that it did not
+/// mention.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
     pub decision: Decision,
+    /// The outcome of an ALLOW. Without it, any but `fault`: a decision that could not be made is
+    /// what no case expects by accident.
     pub outcome: Option<Outcome>,
     pub until: Option<Until>,
     /// Texts that the reason or message contains.
@@ -104,18 +116,35 @@ pub struct Expect {
     pub state: BTreeMap<String, String>,
     /// Whether the document changes at all.
     pub changed: Option<bool>,
+    /// What programs know the refusal by. Without it, any but `fault`.
+    pub code: Option<String>,
     /// The review that is asked for.
     pub review: Option<ExpectReview>,
+    /// The work that is asked for.
+    pub work: Option<ExpectWork>,
     /// The ids of the agents that are started, and of those that are ended.
     #[serde(default)]
     pub starts: Vec<String>,
     #[serde(default)]
     pub ends: Vec<String>,
-    /// What programs know the refusal by.
-    pub code: Option<String>,
     /// Texts that the prompt of each agent contains.
     #[serde(default)]
     pub prompts: Vec<String>,
+    /// Commands that run, in order.
+    #[serde(default)]
+    pub run: Vec<Vec<String>>,
+    /// Places that are written, and a text that what is written there contains.
+    #[serde(default)]
+    pub write: BTreeMap<String, String>,
+    /// Files that are moved, and where to.
+    #[serde(default, rename = "move")]
+    pub moved: BTreeMap<String, String>,
+    /// Whether the state document is removed.
+    #[serde(default)]
+    pub remove: bool,
+    /// Texts that the lines added to the workflow's transcript contain; any lines without it.
+    #[serde(default)]
+    pub append: Vec<String>,
 }
 
 /// A review that a case expects.
@@ -125,6 +154,16 @@ pub struct ExpectReview {
     pub by: String,
     pub file: Option<String>,
     pub model: Option<String>,
+    /// Texts that the prompt contains.
+    #[serde(default)]
+    pub says: Vec<String>,
+}
+
+/// Work that a case expects.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectWork {
+    pub by: String,
     /// Texts that the prompt contains.
     #[serde(default)]
     pub says: Vec<String>,
@@ -148,29 +187,71 @@ pub struct CaseResult {
     pub differences: Vec<String>,
     /// Labels of the rules that fired.
     pub fired: Vec<String>,
+    /// Labels of the rules that were tried; none where there were too many to list.
+    pub(crate) tried: Option<Vec<String>>,
 }
 
-/// Runs all cases of a bundle.
-pub fn run_cases(workflow: &Workflow, bundle: &Bundle) -> Vec<CaseResult> {
-    let mut results = Vec::new();
-    for (path, source) in &bundle.files {
-        if path.starts_with("cases/") {
-            match toml::from_str::<CaseFile>(&source.text) {
-                Ok(file) => {
-                    results.extend(
-                        file.case.iter().map(|case| run_case(workflow, &file, case, source)),
-                    );
-                }
-                Err(error) => results.push(CaseResult {
-                    file: source.name.to_string(),
-                    name: "the file".into(),
-                    differences: vec![error.to_string()],
-                    fired: Vec::new(),
-                }),
-            }
-        }
+impl CaseResult {
+    /// Whether everything was as expected.
+    pub fn passed(&self) -> bool {
+        self.differences.is_empty()
     }
-    results
+}
+
+/// The cases of a workflow, read once and run as often as one likes.
+#[derive(Clone, Debug)]
+pub struct Cases {
+    files: Vec<(Arc<Source>, Result<CaseFile, String>)>,
+}
+
+/// A case, in its file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CaseIn<'c> {
+    source: &'c Source,
+    file: &'c CaseFile,
+    case: &'c Case,
+}
+
+impl Cases {
+    /// The cases of a bundle.
+    pub fn of(bundle: &Bundle) -> Cases {
+        let files = bundle.files.iter().filter(|(path, _)| path.starts_with("cases/"));
+        let files = files.map(|(_, source)| {
+            let file = toml::from_str(&source.text).map_err(|error| error.to_string());
+            (source.clone(), file)
+        });
+        Cases { files: files.collect() }
+    }
+
+    /// Runs all of them. A file that cannot be read counts as a case that failed.
+    pub fn run(&self, workflow: &Workflow) -> Vec<CaseResult> {
+        let unreadable = self.files.iter().filter_map(|(source, file)| {
+            let error = file.as_ref().err()?;
+            Some(CaseResult {
+                file: source.name.to_string(),
+                name: "the file".into(),
+                differences: vec![error.clone()],
+                fired: Vec::new(),
+                tried: None,
+            })
+        });
+        unreadable.chain(self.each().map(|case| case.run(workflow))).collect()
+    }
+
+    /// The mutants that are listed as equivalent.
+    pub(crate) fn equivalent(&self) -> impl Iterator<Item = &Equivalent> {
+        let files = self.files.iter().filter_map(|(_, file)| file.as_ref().ok());
+        files.flat_map(|file| &file.equivalent)
+    }
+
+    pub(crate) fn each(&self) -> impl Iterator<Item = CaseIn<'_>> {
+        self.files.iter().flat_map(|(source, file)| {
+            let file = file.as_ref().ok();
+            let cases =
+                file.into_iter().flat_map(|file| file.case.iter().map(move |it| (file, it)));
+            cases.map(|(file, case)| CaseIn { source, file, case })
+        })
+    }
 }
 
 /// Rules that no case made fire. Rules that only ask an inner machine are covered by its rules.
@@ -185,19 +266,20 @@ pub fn uncovered(workflow: &Workflow, results: &[CaseResult]) -> Vec<String> {
         .collect()
 }
 
-fn run_case(workflow: &Workflow, file: &CaseFile, case: &Case, source: &Arc<Source>) -> CaseResult {
-    let result = |differences, fired| CaseResult {
-        file: source.name.to_string(),
-        name: case.name.clone(),
-        differences,
-        fired,
-    };
-    match play(workflow, file, case) {
-        Ok(step) => {
-            let differences = compare(&case.expect, &step);
-            result(differences, step.trace.fired)
-        }
-        Err(problem) => result(vec![problem], Vec::new()),
+impl CaseIn<'_> {
+    pub(crate) fn run(&self, workflow: &Workflow) -> CaseResult {
+        let CaseIn { source, file, case } = *self;
+        let played = play(workflow, file, case);
+        let (differences, fired, tried) = match played {
+            Ok(step) => {
+                let tried = step.trace.tried.iter().map(|tried| tried.rule.clone()).collect();
+                let tried = (step.trace.more == 0).then_some(tried);
+                (compare::differences(&case.expect, &step), step.trace.fired, tried)
+            }
+            Err(problem) => (vec![problem], Vec::new(), None),
+        };
+        let (file, name) = (source.name.to_string(), case.name.clone());
+        CaseResult { file, name, differences, fired, tried }
     }
 }
 
@@ -226,9 +308,9 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
         tree: case.tree.clone(),
         agents: case.agents.as_ref().map_or(Ok(Json::Null), |text| parse("agents", text))?,
     };
-    let mut configured = workflow.clone();
+    let mut configured = Cow::Borrowed(workflow);
     for (name, value) in &case.constants {
-        let known = configured.constants.iter_mut().find(|(known, _)| known == name);
+        let known = configured.to_mut().constants.iter_mut().find(|(known, _)| known == name);
         known.ok_or(format!("there is no constant {name}"))?.1 = parse(name, value)?;
     }
     let params = case.params.as_ref().map_or(Ok(Json::object()), |text| parse("params", text))?;
@@ -238,105 +320,4 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
     let (name, reviews, tampered) = ("case".into(), case.reviews, case.tampered);
     let run = RunFacts { name, document: place, problem, reviews, tampered };
     Ok(decide(&configured, document, &event, &run, Arc::new(evidence)))
-}
-
-fn compare(expect: &Expect, step: &Step) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut differs = |what: &str, expected: String, actual: String| {
-        if expected != actual {
-            found.push(format!("{what}: expected {expected}, got {actual}"));
-        }
-    };
-    let text = step.answer.text().unwrap_or_default();
-    let decision = match step.answer {
-        Answer::Block { .. } => Decision::Block,
-        Answer::Allow { .. } => Decision::Allow,
-        Answer::Deny { .. } => Decision::Deny,
-    };
-    if decision != expect.decision {
-        let actual = format!("{} ({text})", step.answer);
-        differs("decision", format!("{:?}", expect.decision).to_uppercase(), actual);
-    }
-    if let Some(outcome) = expect.outcome {
-        let actual = step.answer.outcome().map_or("none".into(), |outcome| outcome.to_string());
-        differs("outcome", outcome.to_string(), actual);
-    }
-    if let Some(until) = expect.until {
-        let actual = match &step.answer {
-            Answer::Allow { until, .. } => *until,
-            _ => None,
-        };
-        differs(
-            "until",
-            until.to_string(),
-            actual.map_or("none".into(), |until| until.to_string()),
-        );
-    }
-    if let Some(phase) = &expect.phase {
-        differs("phase", phase.clone(), step.to.clone());
-    }
-    if let Some(changed) = expect.changed {
-        differs("changed", changed.to_string(), step.changed.to_string());
-    }
-    if let Some(whole) = &expect.text {
-        differs("text", format!("{whole:?}"), format!("{text:?}"));
-    }
-    for part in &expect.says {
-        if !text.contains(part.as_str()) {
-            differs("says", format!("{part:?}"), format!("{text:?}"));
-        }
-    }
-    match (&expect.review, &step.review) {
-        (None, None) => {}
-        (None, Some(asked)) => differs("review", "none".into(), asked.reviewer.clone()),
-        (Some(expected), None) => differs("review", expected.by.clone(), "none".into()),
-        (Some(expected), Some(asked)) => {
-            differs("review", expected.by.clone(), asked.reviewer.clone());
-            if let Some(file) = &expected.file {
-                differs("review's file", file.clone(), asked.file.clone());
-            }
-            if let Some(model) = &expected.model {
-                differs("model", model.clone(), asked.model.clone().unwrap_or_default());
-            }
-            for part in expected.says.iter().filter(|part| !asked.prompt.contains(part.as_str())) {
-                differs("prompt", format!("{part:?}"), format!("{:?}", asked.prompt));
-            }
-        }
-    }
-    let starts = step.effects.iter().filter_map(|effect| match effect {
-        Effect::Start(agent) => Some(&**agent),
-        _ => None,
-    });
-    let starts: Vec<&Agent> = starts.collect();
-    let ids = starts.iter().map(|agent| agent.id.as_str()).collect::<Vec<_>>().join(", ");
-    differs("starts", expect.starts.join(", "), ids);
-    for part in &expect.prompts {
-        for agent in starts.iter().filter(|agent| !agent.prompt.contains(part.as_str())) {
-            differs("prompt", format!("{part:?}"), format!("{:?}", agent.prompt));
-        }
-    }
-    let ends = step.effects.iter().filter_map(|effect| match effect {
-        Effect::End(id) => Some(id.as_str()),
-        _ => None,
-    });
-    differs("ends", expect.ends.join(", "), ends.collect::<Vec<_>>().join(", "));
-    if let Some(code) = &expect.code {
-        let actual = match &step.answer {
-            Answer::Deny { code, .. } => code.clone(),
-            _ => None,
-        };
-        differs("code", code.clone(), actual.unwrap_or_else(|| "none".into()));
-    }
-    for (path, value) in &expect.state {
-        let expected = Json::parse(value.as_bytes());
-        let actual = step.document.at(path.split('.'));
-        let shown =
-            actual.map_or("nothing".into(), |actual| actual.to_text(None).trim().to_string());
-        match expected {
-            Ok(expected) if Some(&expected) == actual => {}
-            Ok(expected) => differs(path, expected.to_text(None).trim().to_string(), shown),
-            Err(error) => differs(path, format!("JSON ({error} in {value})"), shown),
-        }
-    }
-    found
 }

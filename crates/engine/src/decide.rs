@@ -15,7 +15,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use minijinja::{Environment, Value};
 
-use crate::answer::{Answer, NOT_POSSIBLE, Outcome, Until};
+use crate::answer::{Answer, FAULT, NOT_POSSIBLE, Outcome, Until};
 use crate::evidence::{Evidence, GivenEvidence, Recorder};
 use crate::functions::{environment, object};
 use crate::json::Json;
@@ -121,7 +121,7 @@ pub fn decide(
             answer: if event.is_question() {
                 Answer::allow_saying(Outcome::Fault, fault.message)
             } else {
-                Answer::deny_as("fault", fault.message)
+                Answer::deny_as(FAULT, fault.message)
             },
             document: original.clone(),
             original,
@@ -439,12 +439,14 @@ impl<'w> Deciding<'w> {
                 }
                 if let Some(review) = rule.review {
                     let review = self.review(&self.workflow.reviewers[review])?;
+                    self.note_fired(rule);
                     let message = format!("Reviewer {} writes {}.", review.reviewer, review.file);
                     self.review = Some(review);
                     return Ok(Some(Answer::waiting(Until::Background, message)));
                 }
                 if let Some(work) = rule.work {
                     let work = self.work(&self.workflow.workers[work])?;
+                    self.note_fired(rule);
                     let message = format!("Worker {} is at work.", work.worker);
                     self.work = Some(work);
                     return Ok(Some(Answer::waiting(Until::Background, message)));

@@ -168,9 +168,9 @@ impl Resolver<'_> {
         let checks = definition.checks.iter();
         let checks = checks.map(|(name, text)| self.check(name, text, &constants)).collect();
         let workers = definition.workers.iter();
-        let workers = workers.filter_map(|(name, text)| self.worker(name, text)).collect();
+        let workers = workers.map(|(name, text)| self.worker(name, text)).collect();
         let agents = definition.agents.iter();
-        let agents = agents.filter_map(|(name, text)| self.agent(name, text)).collect();
+        let agents = agents.map(|(name, text)| self.agent(name, text)).collect();
         let guidance = head.guidance.as_ref();
         let guidance =
             guidance.and_then(|file| self.file("templates", file.get_ref(), file.span()));
@@ -183,7 +183,7 @@ impl Resolver<'_> {
         let commands = definition.commands.iter();
         let commands = commands.map(|(name, text)| self.command(name, text)).collect();
         let reviewers = definition.reviewers.iter();
-        let reviewers = reviewers.filter_map(|(name, text)| self.reviewer(name, text)).collect();
+        let reviewers = reviewers.map(|(name, text)| self.reviewer(name, text)).collect();
         Workflow {
             name: head.name.clone(),
             about: head.about.clone(),

@@ -370,18 +370,6 @@ impl Workflow {
         !self.agents.is_empty()
     }
 
-    /// Whether it runs commands or writes files.
-    pub fn acts(&self) -> bool {
-        !self.checks.is_empty()
-            || !self.reviewers.is_empty()
-            || !self.workers.is_empty()
-            || !self.agents.is_empty()
-            || self.transcript.is_some()
-            || self.rules().any(|(_, rule)| {
-                !rule.run.is_empty() || !rule.write.is_empty() || !rule.moved.is_empty()
-            })
-    }
-
     /// Whether the command of a check is a constant that is empty.
     pub fn has_nothing_to_check(&self, name: &str) -> bool {
         let check = self.checks.iter().find(|check| check.name == name);

@@ -15,6 +15,7 @@ mod init;
 mod lint;
 mod list;
 mod log;
+mod mutate;
 mod owner;
 mod repl;
 mod schema;
@@ -124,6 +125,9 @@ enum Command {
     /// Run the case files of workflows and show which rules they cover
     #[command(after_help = "Examples:\n  phasegate test\n  phasegate test ship --full-coverage")]
     Test(test::Options),
+    /// Show which mistakes in a workflow its cases would not notice
+    #[command(after_help = "Examples:\n  phasegate mutate\n  phasegate mutate ship")]
+    Mutate(mutate::Options),
     /// Copy a built-in workflow into this project, where it wins over the built-in one
     Eject(eject::Options),
     /// Let a headless agent work on a run, turn by turn, until the gate lets it go
@@ -276,6 +280,7 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
         Command::Lint(options) => lint::run(project, &options),
         Command::Draw(options) => draw::run(project, &options),
         Command::Test(options) => test::run(project, &options),
+        Command::Mutate(options) => mutate::run(project, &options),
         Command::Eject(options) => eject::run(project, &options),
         Command::Drive(options) => drive::run(project, &options),
         Command::Demo(options) => demo::run(project, &options),

@@ -22,6 +22,7 @@ use phasegate_engine::step::{Actor, Agent};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
+use crate::fault_point;
 use crate::file_store::ignored_by_git;
 use crate::headless;
 use crate::process;
@@ -130,6 +131,7 @@ impl Record {
         let full = place(root, &folder)?;
         fs::create_dir_all(&full)?;
         ignored_by_git(&root.join(FOLDER))?;
+        fault_point::reach("before-prompt");
         fs::write(full.join("prompt"), &agent.prompt)?;
         Ok(Record {
             kind: agent.kind.clone(),
@@ -306,6 +308,7 @@ impl Record {
     /// Asks the supervisor to end the agent.
     pub fn ask_to_end(&self, root: &Path) {
         if let Ok(folder) = place(root, &self.folder) {
+            fault_point::reach("before-end-asked");
             let _ = File::create(folder.join("end-asked"));
         }
     }
@@ -431,9 +434,11 @@ fn read<T: for<'d> Deserialize<'d>>(path: &Path) -> Option<T> {
 
 /// Writes a file, whole or not at all.
 fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    fault_point::reach("before-record");
     let new = path.with_extension("new");
     fs::write(&new, serde_json::to_vec(value)?)?;
     File::open(&new)?.sync_all()?;
+    fault_point::reach("record-written");
     fs::rename(new, path)
 }
 

@@ -16,6 +16,7 @@ use phasegate_engine::glob;
 use phasegate_engine::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
+use crate::fault_point;
 use crate::file_store::ignored_by_git;
 use crate::git;
 use crate::place::Place;
@@ -192,9 +193,11 @@ impl Checks {
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
         }
+        fault_point::reach("before-check");
         fs::write(&lock, Timestamp::now().to_string()).map_err(failed)?;
         let ran = self.attempt(check, most)?;
         let text = serde_json::to_vec_pretty(&ran).map_err(|error| failed(error.into()))?;
+        fault_point::reach("after-check");
         fs::write(self.place(name, "json").map_err(failed)?, text).map_err(failed)?;
         Ok(ran)
     }

@@ -200,6 +200,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 impl Store for FileStore {
     fn lease(&self, run: &RunId, document: &Key) -> Result<Box<dyn Lease>, StoreError> {
         let path = self.file(run, "lock")?;
+        fault_point::reach("before-lock");
         if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
             fs::create_dir_all(folder).map_err(failed("create", folder))?;
             ignored_by_git(&self.root.join(RUNS)).map_err(failed("write in", folder))?;
@@ -323,6 +324,7 @@ impl Store for FileStore {
             let _ = ignored_by_git(&self.root.join(RUNS));
         }
         let line = format!("{} {name}\n", version.0);
+        fault_point::reach("before-ended");
         let file = OpenOptions::new().create(true).append(true).open(path);
         let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
     }
@@ -398,6 +400,7 @@ impl Store for FileStore {
         if self.version(key)?.as_ref() != Some(expected) {
             return Err(StoreError::Conflict(path.display().to_string()));
         }
+        fault_point::reach("before-remove");
         fs::remove_file(&path).map_err(failed("remove", &path))
     }
 
@@ -429,6 +432,7 @@ impl Store for FileStore {
         // A value behind a link is replaced where it is; the link stays.
         let path = path.canonicalize().unwrap_or(path);
         let temporary = temporary(&path);
+        fault_point::reach("before-temporary");
         // Never through a link that somebody has put in its place.
         let _ = fs::remove_file(&temporary);
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
@@ -454,6 +458,7 @@ impl Store for FileStore {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed("create", folder))?;
         }
+        fault_point::reach("before-transcript");
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
         written.map_err(failed("write", &path))
@@ -468,6 +473,7 @@ impl Store for FileStore {
         if let Some(folder) = new.parent() {
             fs::create_dir_all(folder).map_err(failed("create", folder))?;
         }
+        fault_point::reach("before-move");
         match renameat_with(CWD, &old, CWD, &new, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => {
@@ -511,8 +517,7 @@ impl Store for FileStore {
         let mut text = String::with_capacity(line.len() + 1);
         text.push_str(line);
         text.push('\n');
-        #[cfg(debug_assertions)]
-        if std::env::var_os("PHASEGATE_FAULT_POINT").is_some_and(|place| place == "torn-journal") {
+        if fault_point::tears("torn-journal") {
             let _ = file.write_all(&text.as_bytes()[..text.len() / 2]);
             std::process::abort();
         }

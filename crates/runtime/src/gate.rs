@@ -92,6 +92,9 @@ pub struct Gate<'p> {
     project: &'p Project,
     store: &'p dyn Store,
     loaded: RefCell<HashMap<String, Rc<Workflow>>>,
+    /// The journal line that this process wrote last: where its step did not take effect, because
+    /// somebody edited the document, that is not the death of a process.
+    own_line: RefCell<Option<(RunId, u64)>>,
     /// Who sees what a worker prints, as it prints it.
     watch: Option<&'p Watch>,
     /// Whether it only looks, and does nothing about agents that have ended.
@@ -107,6 +110,7 @@ impl<'p> Gate<'p> {
             project,
             store: &project.store,
             loaded: RefCell::default(),
+            own_line: RefCell::default(),
             watch: None,
             observes: false,
             supervises: false,

@@ -10,6 +10,7 @@ use phasegate_engine::digest::digest;
 use phasegate_engine::step::Review;
 use serde::Deserialize;
 
+use crate::fault_point;
 use crate::headless::{self, SETTINGS};
 use crate::process::{self, End, Streams};
 use crate::run::RunId;
@@ -72,6 +73,7 @@ pub fn review(root: &Path, run: &RunId, wanted: &Review) -> Result<Reviewed, Str
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder)?;
         }
+        fault_point::reach("before-review");
         fs::write(&input, &wanted.prompt)
     };
     let failed = |error: io::Error| format!("reviewer {}: {error}", wanted.reviewer);
@@ -82,6 +84,7 @@ pub fn review(root: &Path, run: &RunId, wanted: &Review) -> Result<Reviewed, Str
     let told = [("PHASEGATE_REVIEW", wanted.file.as_str()), ("PHASEGATE_MODEL", model)];
     let end = process::run(&command, root, wanted.timeout, &streams, &told).map_err(failed);
     let judged = end.and_then(|end| judge(&end, wanted, &output, &file));
+    fault_point::reach("after-review");
     let _ = fs::remove_file(&input);
     match &judged {
         // What went wrong can be seen; what went well need not.

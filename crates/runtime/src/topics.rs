@@ -14,6 +14,8 @@ use jiff::Timestamp;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
+use crate::fault_point;
+
 /// A store larger than this is refused.
 const MOST_BYTES: u64 = 256 << 20;
 
@@ -116,6 +118,10 @@ pub fn post(
         sender: None,
         git: None,
     })?;
+    if fault_point::tears("torn-message") {
+        let _ = file.write_all(&text.as_bytes()[..text.len() / 2]);
+        std::process::abort();
+    }
     file.write_all(text.as_bytes())?;
     file.sync_data()?;
     Ok(Some(id))

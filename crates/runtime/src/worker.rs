@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::step::Work;
 
+use crate::fault_point;
 use crate::process::{self, End, Streams};
 use crate::run::RunId;
 use crate::world;
@@ -50,6 +51,7 @@ pub fn work(root: &Path, run: &RunId, work: &Work, watch: Option<&Watch>) -> io:
         world::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))
     };
     let (input, log) = (place("prompt")?, place("log")?);
+    fault_point::reach("before-work");
     fs::write(&input, &work.prompt)?;
     let made = File::create(&log)?.metadata()?.modified()?;
     // By the clock of the files, which is behind ours: what the worker writes is not older than this.
@@ -76,6 +78,7 @@ pub fn work(root: &Path, run: &RunId, work: &Work, watch: Option<&Watch>) -> io:
         }
     };
     show();
+    fault_point::reach("after-work");
     let _ = fs::remove_file(&input);
     let end = end?;
     let exit_code = match end {

@@ -16,12 +16,6 @@ impl<'w> Deciding<'w> {
             Some(guard) => self.guard(guard.parts(), &mut parts),
         };
         let held = matches!(result, Ok(true));
-        if held
-            && rule.ask.is_none()
-            && !self.trace.fired.iter().any(|label| **label == *rule.label)
-        {
-            self.trace.fired.push(rule.label.to_string());
-        }
         if self.trace.tried.len() < MOST_TRIED {
             let element = self.element_name();
             let (rule, line) = (rule.label.to_string(), rule.line);
@@ -42,7 +36,17 @@ impl<'w> Deciding<'w> {
         }
         let effects = self.effects(rule)?;
         self.effects.extend(effects);
-        self.reply(rule)
+        let reply = self.reply(rule)?;
+        self.note_fired(rule);
+        Ok(reply)
+    }
+
+    /// Notes that a rule has fired, once it has done so without a fault: a rule whose guard holds
+    /// but whose text cannot be rendered has proved nothing, and must not count as covered.
+    pub(super) fn note_fired(&mut self, rule: &'w Rule) {
+        if !self.trace.fired.iter().any(|label| **label == *rule.label) {
+            self.trace.fired.push(rule.label.to_string());
+        }
     }
 
     fn go(&mut self, rule: &'w Rule, from: String, to: PhaseId) -> Result<(), Fault> {

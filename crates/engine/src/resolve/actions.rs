@@ -140,7 +140,7 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn agent(&mut self, name: &Spanned<String>, text: &AgentText) -> Option<AgentKind> {
+    pub(super) fn agent(&mut self, name: &Spanned<String>, text: &AgentText) -> AgentKind {
         if !matches!(text.role, Actor::Worker | Actor::Reviewer) {
             self.error(name.span(), "shape", "an agent is a `worker` or a `reviewer`");
         }
@@ -148,7 +148,7 @@ impl Resolver<'_> {
         if let Some(taken) = text.facts.keys().find(|fact| own.contains(&fact.as_str())) {
             self.error(name.span(), "name", format!("every agent has a `{taken}` already"));
         }
-        let prompt = self.file("prompts", text.prompt.get_ref(), text.prompt.span())?;
+        let prompt = self.prompt(&text.prompt);
         let source = self.source.clone();
         let model = text.model.as_ref();
         let model = model.map(|model| self.inline(model.get_ref().clone(), source, model.span()));
@@ -158,7 +158,7 @@ impl Resolver<'_> {
         let facts = text.facts.iter();
         let facts = facts.map(|(name, value)| (name.clone(), self.expression(value))).collect();
         let name = name.get_ref().clone();
-        Some(AgentKind { name, role: text.role, prompt, model, run, timeout, each, facts })
+        AgentKind { name, role: text.role, prompt, model, run, timeout, each, facts }
     }
 
     pub(super) fn command(
@@ -184,13 +184,9 @@ impl Resolver<'_> {
         )
     }
 
-    pub(super) fn reviewer(
-        &mut self,
-        name: &Spanned<String>,
-        text: &ReviewerText,
-    ) -> Option<Reviewer> {
+    pub(super) fn reviewer(&mut self, name: &Spanned<String>, text: &ReviewerText) -> Reviewer {
         let source = self.source.clone();
-        let prompt = self.file("prompts", text.prompt.get_ref(), text.prompt.span())?;
+        let prompt = self.prompt(&text.prompt);
         let mut hole = |text: &Spanned<String>| {
             self.inline(text.get_ref().clone(), source.clone(), text.span())
         };
@@ -198,7 +194,7 @@ impl Resolver<'_> {
         let model = text.model.as_ref().map(hole);
         let run = self.command_line(text.run.as_ref());
         let timeout = self.timeout(name, text.timeout.as_deref());
-        Some(Reviewer { name: name.get_ref().clone(), prompt, writes, model, run, timeout })
+        Reviewer { name: name.get_ref().clone(), prompt, writes, model, run, timeout }
     }
 
     fn timeout(&mut self, name: &Spanned<String>, text: Option<&str>) -> Duration {
@@ -246,11 +242,11 @@ impl Resolver<'_> {
         Check { name: name.get_ref().clone(), about: text.about.clone(), run, constant, timeout }
     }
 
-    pub(super) fn worker(&mut self, name: &Spanned<String>, text: &WorkerText) -> Option<Worker> {
-        let prompt = self.file("prompts", text.prompt.get_ref(), text.prompt.span())?;
+    pub(super) fn worker(&mut self, name: &Spanned<String>, text: &WorkerText) -> Worker {
+        let prompt = self.prompt(&text.prompt);
         let run = self.command_line(Some(&text.run));
         let timeout = self.timeout(name, text.timeout.as_deref());
-        Some(Worker { name: name.get_ref().clone(), prompt, run, timeout })
+        Worker { name: name.get_ref().clone(), prompt, run, timeout }
     }
 
     fn command_line(&mut self, text: Option<&Spanned<CommandLineText>>) -> CommandLine {

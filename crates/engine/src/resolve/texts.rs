@@ -58,6 +58,13 @@ impl Resolver<'_> {
         Some(TextId(self.texts.len() - 1))
     }
 
+    /// A file, or an empty text where it is missing, which is an error already. So what needs it keeps
+    /// its place among its kind, and the rules that name it by that place can still be checked.
+    pub(super) fn prompt(&mut self, name: &Spanned<String>) -> TextId {
+        let file = self.file("prompts", name.get_ref(), name.span());
+        file.unwrap_or_else(|| self.inline(String::new(), self.source.clone(), name.span()))
+    }
+
     /// A file with the others that it includes, each in the place where it names them:
     /// `{% include "prompts/rules.md" %}`.
     fn with_parts(

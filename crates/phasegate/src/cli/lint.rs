@@ -56,6 +56,14 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The workflows that are named, or all that are known.
+pub fn all_or_named(project: &Project, names: &[String]) -> Result<Vec<Entry>, Failed> {
+    if names.is_empty() {
+        return Ok(project.workflows.clone());
+    }
+    names.iter().map(|name| named(project, name)).collect()
+}
+
 /// A workflow by its name or by its file.
 pub fn named(project: &Project, what: &str) -> Result<Entry, Failed> {
     if let Some(entry) = project.workflow(what) {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use phasegate_engine::case::{run_cases, uncovered};
+use phasegate_engine::case::{Cases, uncovered};
 use phasegate_runtime::config::Config;
 use phasegate_runtime::project::Project;
 use serde_json::json;
@@ -24,20 +24,15 @@ pub struct Options {
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    let entries = if options.names.is_empty() {
-        project.workflows.clone()
-    } else {
-        options.names.iter().map(|name| lint::named(project, name)).collect::<Result<_, _>>()?
-    };
     let mut failed = false;
     let mut reports = Vec::new();
-    for entry in &entries {
+    for entry in &lint::all_or_named(project, &options.names)? {
         // As it is written: what a project configures must not make the cases fail.
         let workflow = entry.load(&Config::default())?;
-        let results = run_cases(&workflow, &entry.bundle()?);
+        let results = Cases::of(&entry.bundle()?).run(&workflow);
         let missing = uncovered(&workflow, &results);
         let rules = workflow.rules().filter(|(_, rule)| rule.ask.is_none()).count();
-        let bad = results.iter().filter(|result| !result.differences.is_empty()).count();
+        let bad = results.iter().filter(|result| !result.passed()).count();
         failed |= bad > 0 || (options.full_coverage && !missing.is_empty());
         if options.json {
             let cases: Vec<_> = results
@@ -52,8 +47,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         }
         print::line(&paint(Paint::Bold, &entry.name));
         for result in &results {
-            let ok = result.differences.is_empty();
-            let mark = if ok { paint(Paint::Green, "ok  ") } else { paint(Paint::Red, "FAIL") };
+            let mark = if result.passed() {
+                paint(Paint::Green, "ok  ")
+            } else {
+                paint(Paint::Red, "FAIL")
+            };
             print::line(&format!("  {mark} {}", result.name));
             for difference in &result.differences {
                 print::line(&format!("         {difference}"));

@@ -1,9 +1,11 @@
 //! `phasegate trust`
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 
 use clap::Args;
-use phasegate_engine::workflow::{CommandLine, Workflow};
+use phasegate_engine::deeds::Deed;
+use phasegate_engine::workflow::{CommandLine, TextId, Workflow};
 use phasegate_runtime::catalog::Origin;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
@@ -23,37 +25,45 @@ pub struct Options {
 
 /// What is consented to, quoted, so that no character in it can hide another.
 fn show(workflow: &Workflow) {
-    for check in &workflow.checks {
-        print::line(&format!("  check {}: {:?}", check.name, check.run));
-    }
-    for (name, command) in &workflow.commands {
-        let parts: Vec<&str> =
-            command.parts.iter().map(|part| &*workflow.texts[part.0].text).collect();
-        print::line(&format!("  command {name}: {parts:?}"));
-    }
-    let shown = |run: &CommandLine| match run {
-        CommandLine::Texts(parts) if parts.is_empty() => "claude".into(),
-        CommandLine::Texts(parts) => {
-            let parts = parts.iter().map(|part| &*workflow.texts[part.0].text);
-            format!("{:?}", parts.collect::<Vec<&str>>())
+    let mut shown = HashSet::new();
+    for deed in workflow.deeds() {
+        let line = words(workflow, deed);
+        // Many rules write the same file.
+        if shown.insert(line.clone()) {
+            print::line(&format!("  {line}"));
         }
-        CommandLine::Expression(list) => format!("{} (claude, where it is empty)", list.text),
-    };
-    for reviewer in &workflow.reviewers {
-        print::line(&format!("  reviewer {}: {}", reviewer.name, shown(&reviewer.run)));
-    }
-    for agent in &workflow.agents {
-        print::line(&format!("  agent {}: {}", agent.name, shown(&agent.run)));
-    }
-    let rules = workflow.rules().flat_map(|(_, rule)| &rule.write);
-    let mut places: Vec<&str> = rules.map(|(place, _)| &*workflow.texts[place.0].text).collect();
-    places.sort_unstable();
-    places.dedup();
-    for place in places {
-        print::line(&format!("  writes {place:?}"));
     }
     for (name, value) in &workflow.constants {
         print::line(&format!("  with {name} = {}", value.to_text(None).trim_end()));
+    }
+}
+
+fn words(workflow: &Workflow, deed: Deed) -> String {
+    let text = |id: TextId| &*workflow.texts[id.0].text;
+    let line = |run: &CommandLine| match run {
+        CommandLine::Texts(parts) if parts.is_empty() => "claude".to_string(),
+        CommandLine::Texts(parts) => {
+            format!("{:?}", parts.iter().map(|part| text(*part)).collect::<Vec<_>>())
+        }
+        CommandLine::Expression(list) => format!("{} (claude, where it is empty)", list.text),
+    };
+    match deed {
+        Deed::Check(check) => format!("check {}: {:?}", check.name, check.run),
+        Deed::Command(name, command) => {
+            let parts: Vec<&str> = command.parts.iter().map(|part| text(*part)).collect();
+            format!("command {name}: {parts:?}")
+        }
+        Deed::Review(reviewer) => format!(
+            "reviewer {}: {}, writes {:?}",
+            reviewer.name,
+            line(&reviewer.run),
+            text(reviewer.writes)
+        ),
+        Deed::Work(worker) => format!("worker {}: {}", worker.name, line(&worker.run)),
+        Deed::Start(agent) => format!("agent {}: {}", agent.name, line(&agent.run)),
+        Deed::Write(place) => format!("writes {:?}", text(place)),
+        Deed::Move(from, to) => format!("moves {:?} to {:?}", text(from), text(to)),
+        Deed::Append(place) => format!("adds lines to {:?}", text(place)),
     }
 }
 

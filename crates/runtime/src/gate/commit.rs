@@ -282,11 +282,15 @@ impl Gate<'_> {
         } else if let Some(bytes) = new {
             let put = self.store.put(&key, read.version.as_ref(), &bytes);
             ledger.written = true;
-            let ran = step.effects.iter().any(|effect| matches!(effect, Effect::Run(..)));
+            let is_final =
+                |effect: &Effect| matches!(effect, Effect::Run(..) | Effect::Move { .. });
+            let acted = step.effects.iter().any(is_final);
             put.map_err(|error| match error {
-                // Its commands must not run twice.
-                StoreError::Conflict(place) if ran => GateError::Other(format!(
-                    "{place} was changed while commands ran: they have run, but nothing else was done"
+                // Its commands must not run twice, and what was moved is no longer where the rules
+                // would look for it.
+                StoreError::Conflict(place) if acted => GateError::Other(format!(
+                    "{place} was changed meanwhile: commands have run and files were moved, but \
+                     nothing else was done"
                 )),
                 error => error.into(),
             })?;
@@ -346,8 +350,13 @@ impl Gate<'_> {
         if torn > 0 {
             line.notes.push(format!("{torn} bytes of an unfinished line were dropped"));
         } else if seq > ledger.seq {
-            line.notes
-                .push(format!("line {seq} was written, but its process died before it answered"));
+            let own = *self.own_line.borrow() == Some((id.clone(), seq));
+            let why = if own {
+                "then decided again: the document was changed meanwhile"
+            } else {
+                "but its process died before it answered"
+            };
+            line.notes.push(format!("line {seq} was written, {why}"));
         }
         // After a line that is gone the numbers go on, so that the gap stays to be seen.
         line.seq = seq.max(ledger.seq) + 1;
@@ -359,6 +368,7 @@ impl Gate<'_> {
         ledger.seq = line.seq;
         let text = line.bound().seal().map_err(|error| GateError::Other(error.to_string()))?;
         self.store.append(id, &text)?;
+        *self.own_line.borrow_mut() = Some((id.clone(), ledger.seq));
         ledger.head = journal::position(&text).map(|(_, hash)| hash).unwrap_or_default();
         Ok((ledger, said))
     }

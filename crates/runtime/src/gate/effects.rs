@@ -20,10 +20,12 @@ impl Gate<'_> {
                 return Err(GateError::Other(message));
             }
         }
-        // Nothing is moved where one of them could not be.
+        // Nothing is moved where one of them could not be. What is no longer where it was, but is
+        // where it should go, was moved by a process that died before its step counted.
         for effect in effects {
-            if let Effect::Move { to, .. } = effect
+            if let Effect::Move { from, to } = effect
                 && self.store.version(&Key::Text(to.clone()))?.is_some()
+                && self.store.version(&Key::Text(from.clone()))?.is_some()
             {
                 return Err(GateError::Other(format!("{to} exists: nothing is moved over it")));
             }

@@ -1,0 +1,76 @@
+//! `phasegate mutate`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use phasegate_engine::case::Cases;
+use phasegate_engine::mutate::{Mutation, mutate};
+use phasegate_runtime::config::Config;
+use phasegate_runtime::project::Project;
+use serde_json::json;
+
+use super::{Failed, Outcome, lint};
+use crate::print::{self, Paint, paint};
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Workflows or definition files; by default all workflows
+    names: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(project: &Project, options: &Options) -> Outcome {
+    let mut failed = false;
+    let mut reports = Vec::new();
+    for entry in &lint::all_or_named(project, &options.names)? {
+        // As it is written: what a project configures must not make the cases fail.
+        let workflow = entry.load(&Config::default())?;
+        let bundle = entry.bundle()?;
+        let cases = Cases::of(&bundle);
+        let found = mutate(&workflow, &cases, &bundle.definition).map_err(|case| {
+            let name = &entry.name;
+            Failed(format!("`phasegate test {name}` must pass first. A case that fails:\n{case}"))
+        })?;
+        failed |= !(found.survivors.is_empty() && found.stale.is_empty());
+        if options.json {
+            reports.push(json!({
+                "workflow": entry.name, "mutants": found.mutants, "killed": found.killed,
+                "equivalent": found.equivalent, "survivors": found.survivors,
+                "stale": found.stale,
+            }));
+        } else {
+            show(&entry.name, &bundle.definition.name, &found);
+        }
+    }
+    if options.json {
+        print::json(&reports);
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn show(workflow: &str, file: &str, found: &Mutation) {
+    let Mutation { mutants, killed, equivalent, survivors, stale } = found;
+    let name = paint(Paint::Bold, workflow);
+    let survive = survivors.len();
+    print::line(&format!(
+        "{name}: {mutants} mutants, {killed} killed, {equivalent} listed as equivalent, \
+         {survive} survived"
+    ));
+    for survivor in survivors {
+        let (rule, change) = (&survivor.rule, &survivor.change);
+        print::line(&format!("\n  {file}:{}: {rule}: {change}", survivor.line));
+        for line in survivor.diff.lines() {
+            let colour = match line.as_bytes().first() {
+                Some(b'-') => Paint::Red,
+                Some(b'+') => Paint::Green,
+                _ => Paint::Dim,
+            };
+            print::line(&format!("    {}", paint(colour, line)));
+        }
+    }
+    for row in stale {
+        print::line(&format!("  listed as equivalent, but not a survivor: {row}"));
+    }
+}
