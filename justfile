@@ -7,6 +7,10 @@ ci:
 test *ARGS:
     cargo test {{ARGS}}
 
+# New random events to version 0.1.0 and to the program of today; `just differ record` keeps traces.
+differ *ARGS:
+    tests/differ/run {{ARGS}}
+
 lint:
     cargo fmt --all --check && cargo clippy --all-targets -- -D warnings
 
