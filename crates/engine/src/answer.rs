@@ -69,6 +69,11 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// An action that was accepted, or something that has only been noted.
+    pub fn accepted() -> Answer {
+        Answer::Allow { outcome: None, until: None, message: None }
+    }
+
     /// An ALLOW with an outcome and no message.
     pub fn allow(outcome: Outcome) -> Answer {
         Answer::Allow { outcome: Some(outcome), until: None, message: None }

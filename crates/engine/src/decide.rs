@@ -456,13 +456,13 @@ impl<'w> Deciding<'w> {
                 }
                 carried |= rule.carry;
                 if !event.is_question() && !rule.carry {
-                    return Ok(Some(Answer::Allow { outcome: None, until: None, message: None }));
+                    return Ok(Some(Answer::accepted()));
                 }
                 fired = true;
                 break;
             }
             if !fired {
-                let accepted = Answer::Allow { outcome: None, until: None, message: None };
+                let accepted = Answer::accepted();
                 return Ok(carried.then_some(accepted));
             }
         }

@@ -12,6 +12,7 @@ mod runs;
 mod sessions;
 mod show;
 mod stop;
+mod transaction;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,7 +20,6 @@ use std::rc::Rc;
 
 use phasegate_engine::answer::Answer;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Review, Work};
 use phasegate_engine::workflow::Workflow;
 
 use crate::catalog::{Entry, LoadError};
@@ -53,6 +53,22 @@ pub struct Answered {
     pub started: Vec<String>,
 }
 
+impl Answered {
+    /// An answer and nothing else.
+    fn new(run: &RunId, answer: Answer) -> Answered {
+        Answered {
+            run: run.clone(),
+            answer,
+            document: Json::object(),
+            block_exit: 0,
+            notes: Vec::new(),
+            over: false,
+            agents: false,
+            started: Vec::new(),
+        }
+    }
+}
+
 /// Why an event got no decision.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
@@ -62,18 +78,6 @@ pub enum GateError {
     Workflow(String, LoadError),
     #[error("the state document {1} of run {0} is gone; `phasegate cancel {0}` ends the run")]
     Gone(RunId, String),
-    /// Likewise: the review is made, its verdict is put, and then the event again.
-    #[error("a review must be made first")]
-    Review(Box<Review>),
-    /// Likewise: the worker is started, and its end is put.
-    #[error("a worker must do its work first")]
-    Work(Box<Work>),
-    /// Not a failure: the check runs without the lock, and then the event is put again.
-    #[error("somebody else runs what is needed")]
-    Detached,
-    /// Likewise.
-    #[error("check {0} must run first")]
-    Needs(String),
     #[error("the run is over")]
     Over,
     /// The document of a run that was to be started, and what to do about it.

@@ -10,10 +10,12 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event, Step};
 use phasegate_engine::workflow::{Param, TextId, Workflow};
 
-use super::commit::{CANCEL, Open, blank_line};
+use super::commit::CANCEL;
 use super::document::{run_facts, written};
+use super::errands::NO_LIMIT;
 use super::pin::protected;
 use super::sessions::{Standing, standing};
+use super::transaction::{Change, Open, Then, line_about};
 use super::{Answered, Found, Gate, GateError};
 use crate::journal::Line;
 use crate::ledger::{Cancelled, Last, Ledger, Owner};
@@ -106,26 +108,11 @@ impl Gate<'_> {
         let message = format!("Run {} was given up: {why}.", found.id);
         let answer = Answer::allow_saying(Outcome::Aborted, message);
         self.note_saying(found, event, answer.clone(), |ledger, at| {
-            let key = Key::Document(found.place.clone());
-            self.store.set_aside(&key)?;
-            let before = self.store.version(&key)?;
-            self.store.put(&key, before.as_ref(), rendered.as_bytes())?;
             ledger.last = Some(Last { at, event: event.name.clone(), answer: answer.clone() });
-            ledger.finished = self.store.version(&key)?.map(|version| version.0);
             ledger.protected.clear();
-            Ok(())
+            Ok(Change::Instead(rendered.clone().into_bytes()))
         })?;
-        let (run, document, notes) = (found.id.clone(), Json::object(), Vec::new());
-        Ok(Answered {
-            run,
-            answer,
-            document,
-            block_exit: 0,
-            notes,
-            over: false,
-            agents: false,
-            started: Vec::new(),
-        })
+        Ok(Answered::new(&found.id, answer))
     }
 
     fn act_once(
@@ -136,43 +123,43 @@ impl Gate<'_> {
         starts: bool,
         bound: Option<&str>,
     ) -> Result<Answered, GateError> {
-        let answered = self.with_work(found, |errands| {
-            self.with_retries(found, |mut open| {
-                let over = is_over(&open);
-                let own = standing(&open.ledger, event.session.as_deref(), Timestamp::now());
-                if starts && own == Standing::Foreign && !over {
-                    return Err(GateError::Other(format!(
-                        "run {0} belongs to another session; `phasegate adopt {0}` takes it over",
-                        found.id
-                    )));
-                }
-                let mut before = None;
-                if starts && (over || open.ledger.cancelled.is_some()) {
-                    let new = open.ledger.begin_again(event.session.as_deref());
-                    before = Some(std::mem::replace(&mut open.ledger, new));
-                    open.workflow = self.workflow(&found.id.workflow)?;
-                } else if open.ledger.cancelled.is_some() {
-                    return Err(GateError::Other(format!("run {} is cancelled", found.id)));
-                }
-                let refused = refused(&open.workflow, &found.id, event);
-                let mut step = self.decide(&mut open, event, told, errands);
-                if let Some(answer) = refused {
-                    step.undo(answer);
-                }
-                if let Some(reason) = self.busy(&open, event) {
-                    step.undo(Answer::deny_as("busy", reason));
-                }
-                if bound.is_some_and(|document| document != open.before) {
-                    let reason = format!("{} was changed meanwhile", found.place);
-                    step.undo(Answer::deny_as("changed", reason));
-                }
-                self.missing(&mut open, errands, event, &mut step)?;
-                if let (Some(before), Answer::Deny { .. }) = (before, &step.answer) {
-                    open.ledger = before;
-                }
-                let new = written(&open, &step);
-                self.commit(open, event, step, new, errands).map(Some)
-            })
+        let answered = self.put(found, NO_LIMIT, |errands, mut open| {
+            let over = is_over(&open);
+            let own = standing(&open.ledger, event.session.as_deref(), Timestamp::now());
+            if starts && own == Standing::Foreign && !over {
+                return Err(GateError::Other(format!(
+                    "run {0} belongs to another session; `phasegate adopt {0}` takes it over",
+                    found.id
+                )));
+            }
+            let mut before = None;
+            if starts && (over || open.ledger.cancelled.is_some()) {
+                let new = open.ledger.begin_again(event.session.as_deref());
+                before = Some(std::mem::replace(&mut open.ledger, new));
+                open.workflow = self.workflow(&found.id.workflow)?;
+            } else if open.ledger.cancelled.is_some() {
+                return Err(GateError::Other(format!("run {} is cancelled", found.id)));
+            }
+            let refused = refused(&open.workflow, &found.id, event);
+            let mut step = self.decide(&mut open, event, told, errands);
+            if let Some(answer) = refused {
+                step.undo(answer);
+            }
+            if let Some(reason) = self.busy(&open, event) {
+                step.undo(Answer::deny_as("busy", reason));
+            }
+            if bound.is_some_and(|document| document != open.before) {
+                let reason = format!("{} was changed meanwhile", found.place);
+                step.undo(Answer::deny_as("changed", reason));
+            }
+            if let Some(then) = self.missing(&mut open, errands, event, &mut step)? {
+                return Ok(then);
+            }
+            if let (Some(before), Answer::Deny { .. }) = (before, &step.answer) {
+                open.ledger = before;
+            }
+            let new = written(&open, &step);
+            self.commit(open, event, step, new, errands)
         })?;
         answered.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))
     }
@@ -229,54 +216,45 @@ impl Gate<'_> {
             let found: Vec<String> = found.iter().map(ToString::to_string).collect();
             GateError::Other(format!("the new state document does not fit: {}", found.join("; ")))
         })?;
-        let key = Key::Document(place.clone());
-        let _lease = self.store.lease(&id, &key)?;
         let bytes = document.to_text(Some("  ")).into_bytes();
-        let now = Timestamp::now();
         let phase = phase_name(workflow, &document);
-        let answer = Answer::Allow { outcome: None, until: None, message: None };
-        let (trace, evidence, effects) = match step {
-            Some(step) => {
-                if !step.effects.is_empty() && !self.is_trusted(workflow) {
-                    let message = format!("`phasegate trust {}` first", workflow.name);
-                    return Err(GateError::Other(format!(
-                        "{message}: it runs commands or writes files"
-                    )));
+        if let Some(step) = &step
+            && !step.effects.is_empty()
+            && !self.is_trusted(workflow)
+        {
+            let message = format!("`phasegate trust {}` first", workflow.name);
+            return Err(GateError::Other(format!("{message}: it runs commands or writes files")));
+        }
+        let found = Found::new(id, place);
+        self.within(&found, |mut locked| {
+            let (trace, evidence, effects) = match &step {
+                Some(step) => {
+                    self.carry_out(&step.effects)?;
+                    (step.trace.clone(), step.readings.clone(), step.effects.clone())
                 }
-                self.carry_out(&step.effects)?;
-                self.transcribe(&step.effects, &mut Vec::new());
-                (step.trace, step.readings, step.effects)
-            }
-            None => Default::default(),
-        };
-        // There may be a ledger already: of an earlier run, or of one without a document.
-        let (known, ..) = self.ledger(&id)?;
-        let known = known.begin_again(event.session.as_deref());
-        let mut ledger = Ledger {
-            document: place,
-            written: true,
-            protected: protected(workflow, &document),
-            ..known
-        };
-        self.enlist(&id, event.actor, &mut ledger, &effects)?;
-        self.pin(&id, workflow, &mut ledger)?;
-        let (ledger, _) = self.write_line(
-            &id,
-            ledger,
-            Line {
-                event: event.clone(),
-                answer,
-                to: phase,
+                None => Default::default(),
+            };
+            // There may be a ledger already: of an earlier run, or of one without a document.
+            locked.ledger = Ledger {
+                document: found.place.clone(),
+                protected: protected(workflow, &document),
+                ..locked.ledger.begin_again(event.session.as_deref())
+            };
+            locked.notes.clear();
+            self.enlist(&found.id, event.actor, &mut locked.ledger, &effects)?;
+            self.pin(&found.id, workflow, &mut locked.ledger)?;
+            let mut writes = locked.note(Line {
+                to: phase.clone(),
                 after: digest(&bytes),
                 trace,
                 evidence,
-                ..blank_line(now)
-            },
-        )?;
-        self.store.put(&key, None, &bytes)?;
-        let before = self.store.version(&Key::Ledger(id.clone()))?;
-        self.put_ledger(&id, before.as_ref(), &ledger)?;
-        Ok(id)
+                ..line_about(event.clone(), Timestamp::now())
+            });
+            writes.document = Change::Put(None, bytes.clone());
+            writes.effects = effects;
+            Ok(Then::Write(writes, ()))
+        })?;
+        Ok(found.id)
     }
 
     /// A new document after the event that made it, where a rule hears that.
@@ -349,8 +327,9 @@ impl Gate<'_> {
         let answer = Answer::Allow { outcome: Some(Outcome::Aborted), until: None, message };
         self.note_saying(found, event, answer, |ledger, at| {
             let told = event.actor == Actor::Human;
+            let reason = reason.clone();
             ledger.cancelled = Some(Cancelled { at, reason, by: event.actor, told });
-            Ok(())
+            Ok(Change::None)
         })?;
         // Nobody works for a run that is over.
         self.end_all(found.ledger.agents.values().collect());
@@ -365,7 +344,7 @@ impl Gate<'_> {
         session: Option<String>,
     ) -> Result<(), GateError> {
         self.note(found, event, |ledger, seen| {
-            ledger.owner = session.map(|session| Owner { session, seen });
+            ledger.owner = session.clone().map(|session| Owner { session, seen });
             Ok(())
         })
     }
@@ -378,10 +357,11 @@ impl Gate<'_> {
 
     /// Counts what a review or a turn has cost.
     pub fn spend(&self, found: &Found, micro_dollars: u64) -> Result<(), GateError> {
-        let _lease = self.store.lease(&found.id, &Key::Document(found.place.clone()))?;
-        let (mut ledger, version, _) = self.ledger(&found.id)?;
-        ledger.tally.micro_dollars += micro_dollars;
-        self.put_ledger(&found.id, version.as_ref(), &ledger)
+        self.within(found, |mut locked| {
+            locked.ledger.tally.micro_dollars += micro_dollars;
+            Ok(Then::Write(locked.keep(), ()))
+        })?;
+        Ok(())
     }
 
     /// Changes only the ledger of a run, and journals that.
@@ -389,10 +369,12 @@ impl Gate<'_> {
         &self,
         found: &Found,
         event: &Event,
-        change: impl FnOnce(&mut Ledger, Timestamp) -> Result<(), GateError>,
+        mut change: impl FnMut(&mut Ledger, Timestamp) -> Result<(), GateError>,
     ) -> Result<(), GateError> {
-        let answer = Answer::Allow { outcome: None, until: None, message: None };
-        self.note_saying(found, event, answer, change)
+        self.note_saying(found, event, Answer::accepted(), |ledger, now| {
+            change(ledger, now)?;
+            Ok(Change::None)
+        })
     }
 
     fn note_saying(
@@ -400,20 +382,26 @@ impl Gate<'_> {
         found: &Found,
         event: &Event,
         answer: Answer,
-        change: impl FnOnce(&mut Ledger, Timestamp) -> Result<(), GateError>,
+        mut change: impl FnMut(&mut Ledger, Timestamp) -> Result<Change, GateError>,
     ) -> Result<(), GateError> {
-        let key = Key::Document(found.place.clone());
-        let _lease = self.store.lease(&found.id, &key)?;
-        let (mut ledger, version, notes) = self.ledger(&found.id)?;
-        let now = Timestamp::now();
-        change(&mut ledger, now)?;
-        let bytes = self.store.get(&key)?.map(|stored| stored.bytes).unwrap_or_default();
-        let mark = digest(&bytes);
-        let (before, after) = (mark.clone(), mark);
-        let line = Line { event: event.clone(), answer, before, after, notes, ..blank_line(now) };
-        let (mut ledger, said) = self.write_line(&found.id, ledger, line)?;
-        ledger.untold.extend(said);
-        self.put_ledger(&found.id, version.as_ref(), &ledger)
+        self.within(found, |mut locked| {
+            let now = Timestamp::now();
+            let document = change(&mut locked.ledger, now)?;
+            let stored = self.store.get(&Key::Document(found.place.clone()))?;
+            let mark = |bytes: &[u8]| digest(bytes);
+            let before = mark(&stored.map(|stored| stored.bytes).unwrap_or_default());
+            let after = match &document {
+                Change::Instead(bytes) => mark(bytes),
+                _ => before.clone(),
+            };
+            let answer = answer.clone();
+            let mut writes =
+                locked.note(Line { answer, before, after, ..line_about(event.clone(), now) });
+            writes.ends = matches!(document, Change::Instead(_));
+            writes.document = document;
+            Ok(Then::Write(writes, ()))
+        })?;
+        Ok(())
     }
 }
 

@@ -14,13 +14,14 @@ use phasegate_engine::step::{Actor, Effect, Event};
 use phasegate_engine::workflow::Workflow;
 
 use super::document::written;
+use super::errands::{NO_LIMIT, Progress};
+use super::transaction::Then;
 use super::{Found, Gate, GateError};
 use crate::agents::{self, Ended, Record, Seen};
 use crate::caller;
 use crate::checks::{Checks, Ran};
 use crate::ledger::Ledger;
 use crate::run::RunId;
-use crate::store::Key;
 use crate::world::{Told, World};
 
 /// The event that an agent has started.
@@ -85,28 +86,26 @@ impl Gate<'_> {
         if !found.ledger.agents.values().any(new) {
             return Ok(Vec::new());
         }
-        let _lease = self.store.lease(&found.id, &Key::Document(found.place.clone()))?;
-        let (mut ledger, version, _) = self.ledger(&found.id)?;
-        if ledger.cancelled.is_some() {
-            return Ok(Vec::new());
-        }
-        let mut starting = Vec::new();
-        for (id, agent) in &mut ledger.agents {
-            if !new(agent) {
-                continue;
-            }
-            if let (Seen::Waiting, Some(lock)) = agent.look(root).map_err(failed)? {
-                let secret = agents::secret().map_err(failed)?;
-                agent.secret = digest(secret.as_bytes());
-                agent.starts += 1;
-                starting.push((id.clone(), agent.clone(), secret, lock));
-            }
-        }
-        if starting.is_empty() {
-            return Ok(Vec::new());
-        }
         // The secret is known before the agent can show it.
-        self.put_ledger(&found.id, version.as_ref(), &ledger)?;
+        let (starting, _) = self.within(found, |mut locked| {
+            let mut starting = Vec::new();
+            if locked.ledger.cancelled.is_some() {
+                return Ok(Then::Nothing(starting));
+            }
+            for (id, agent) in locked.ledger.agents.iter_mut().filter(|(_, agent)| new(agent)) {
+                if let (Seen::Waiting, Some(lock)) = agent.look(root).map_err(failed)? {
+                    let secret = agents::secret().map_err(failed)?;
+                    agent.secret = digest(secret.as_bytes());
+                    agent.starts += 1;
+                    starting.push((id.clone(), agent.clone(), secret, lock));
+                }
+            }
+            Ok(if starting.is_empty() {
+                Then::Nothing(starting)
+            } else {
+                Then::Write(locked.keep(), starting)
+            })
+        })?;
         let mut started = Vec::new();
         for (id, agent, secret, lock) in starting {
             agent.start(root, &found.id, &id, &secret, lock).map_err(failed)?;
@@ -126,27 +125,27 @@ impl Gate<'_> {
     }
 
     fn hear_once(&self, found: &Found, id: &str) -> Result<bool, GateError> {
-        let heard = self.with_work(found, |errands| {
-            self.with_retries(found, |mut open| {
-                let Some(agent) = open.ledger.agents.get_mut(id) else { return Ok(None) };
-                let Some(news) = news(agent, self)? else { return Ok(None) };
-                let event = tell(agent, id, news);
-                let cost = agent.ended.as_ref().map_or(0, |ended| ended.micro_dollars);
-                let over = open.ledger.cancelled.is_some();
-                let spent = &mut open.ledger.tally.micro_dollars;
-                *spent = spent.saturating_add(cost);
-                let mut step = self.decide(&mut open, &event, &Told::default(), errands);
-                let accepted = Answer::Allow { outcome: None, until: None, message: None };
-                if over {
-                    step.undo(accepted);
-                } else if step.answer.is_unheard() {
-                    // What a workflow has no rule for has happened all the same.
-                    step.answer = accepted;
-                }
-                self.missing(&mut open, errands, &event, &mut step)?;
-                let new = written(&open, &step);
-                self.commit(open, &event, step, new, errands).map(Some)
-            })
+        let heard = self.put(found, NO_LIMIT, |errands, mut open| {
+            let unconcerned = || Ok(Then::Nothing(Progress::Done(None)));
+            let Some(agent) = open.ledger.agents.get_mut(id) else { return unconcerned() };
+            let Some(news) = news(agent, self)? else { return unconcerned() };
+            let event = tell(agent, id, news);
+            let cost = agent.ended.as_ref().map_or(0, |ended| ended.micro_dollars);
+            let over = open.ledger.cancelled.is_some();
+            let spent = &mut open.ledger.tally.micro_dollars;
+            *spent = spent.saturating_add(cost);
+            let mut step = self.decide(&mut open, &event, &Told::default(), errands);
+            if over {
+                step.undo(Answer::accepted());
+            } else if step.answer.is_unheard() {
+                // What a workflow has no rule for has happened all the same.
+                step.answer = Answer::accepted();
+            }
+            if let Some(then) = self.missing(&mut open, errands, &event, &mut step)? {
+                return Ok(then);
+            }
+            let new = written(&open, &step);
+            self.commit(open, &event, step, new, errands)
         });
         match heard {
             Ok(heard) => Ok(heard.is_some()),

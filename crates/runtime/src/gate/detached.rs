@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::step::{Event, Step};
 
-use super::commit::Open;
-use super::errands::{Errands, NO_LIMIT};
+use super::errands::{Errands, NO_LIMIT, Progress};
+use super::transaction::{Open, Then};
 use super::{Found, Gate, GateError};
 use crate::process;
 use crate::world::Told;
@@ -24,16 +24,23 @@ const FOLDER: &str = ".phasegate/errands";
 /// The command of this program that does.
 pub const ERRANDS: &str = "errands";
 
+/// What comes of an errand that somebody else runs.
+pub(super) enum Detached {
+    /// It is waited for.
+    Wait,
+    /// It was waited for, and this is said.
+    Waits(String),
+}
+
 impl Gate<'_> {
-    /// Has somebody else run what would outlast the client's patience; what is said then. None where
-    /// it can be run here.
+    /// Has somebody else run what would outlast the client's patience. None where it can be run here.
     pub(super) fn detached(
         &self,
         open: &Open,
         errands: &Errands,
         event: &Event,
         step: &Step,
-    ) -> Result<Option<String>, GateError> {
+    ) -> Result<Option<Detached>, GateError> {
         if !event.is_question() || errands.most >= PATIENT || errands.unsettled.is_some() {
             return Ok(None);
         }
@@ -56,12 +63,12 @@ impl Gate<'_> {
             started.map_err(|error| GateError::Other(error.to_string()))?;
         }
         if !errands.waited {
-            return Err(GateError::Detached);
+            return Ok(Some(Detached::Wait));
         }
-        Ok(Some(format!(
+        Ok(Some(Detached::Waits(format!(
             "Run {run} waits for {what}, which takes longer than this client waits: it runs in the \
              background. Say something to the agent when it is done; `phasegate status` shows it."
-        )))
+        ))))
     }
 
     /// Waits for whoever runs the errands of a run, as long as the client does.
@@ -87,25 +94,24 @@ impl Gate<'_> {
         if alone.is_none() {
             return Ok(());
         }
-        self.with_checks(found, NO_LIMIT, |errands| {
-            self.with_retries(found, |mut open| {
-                let session = open.ledger.owner.as_ref().map(|owner| owner.session.clone());
-                let event = errands.stop(session);
-                let mut step = self.decide(&mut open, &event, &Told::default(), errands);
-                self.missing(&mut open, errands, &event, &mut step)?;
-                // Nothing is missing any more: what was found out is kept for the next stop.
-                let mut ledger = open.ledger;
-                ledger.checking = None;
-                ledger.unreviewed = errands.unreviewed().map(str::to_string);
-                for (name, ran) in &errands.fresh {
-                    match ran.passed() {
-                        Some(passed) => drop(ledger.checks.insert(name.clone(), passed)),
-                        None => drop(ledger.failed.insert(name.clone(), ran.clone())),
-                    }
+        self.put(found, NO_LIMIT, |errands, mut open| {
+            let session = open.ledger.owner.as_ref().map(|owner| owner.session.clone());
+            let event = errands.stop(session);
+            let mut step = self.decide(&mut open, &event, &Told::default(), errands);
+            if let Some(then) = self.missing(&mut open, errands, &event, &mut step)? {
+                return Ok(then);
+            }
+            // Nothing is missing any more: what was found out is kept for the next stop.
+            let ledger = &mut open.ledger;
+            ledger.checking = None;
+            ledger.unreviewed = errands.unreviewed().map(str::to_string);
+            for (name, ran) in &errands.fresh {
+                match ran.passed() {
+                    Some(passed) => drop(ledger.checks.insert(name.clone(), passed)),
+                    None => drop(ledger.failed.insert(name.clone(), ran.clone())),
                 }
-                self.put_ledger(&found.id, open.ledger_version.as_ref(), &ledger)?;
-                Ok(Some(()))
-            })
+            }
+            Ok(Then::Write(open.keep(), Progress::Done(None)))
         })?;
         // Nobody is there to go on by himself.
         let text = format!("What run {} waited for is done: say something to the agent.", found.id);

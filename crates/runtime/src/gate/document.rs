@@ -7,7 +7,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 use phasegate_engine::workflow::{TextId, Workflow};
 
-use super::commit::Open;
+use super::transaction::Open;
 use super::{Found, Gate, GateError};
 use crate::store::{Key, Stored, Version};
 use crate::world::{Told, World};

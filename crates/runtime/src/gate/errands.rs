@@ -14,9 +14,11 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Review, Step, Work};
 use phasegate_engine::workflow::Workflow;
 
-use super::commit::{Open, blank_line, refusal};
+use super::commit::refusal;
+use super::detached::Detached;
 use super::document::written;
 use super::pin::protected;
+use super::transaction::{Change, Open, Then, Writes, line_about};
 use super::{Answered, Found, Gate, GateError};
 use crate::catalog::Origin;
 use crate::checks::{CheckError, Checks, Ran};
@@ -24,7 +26,6 @@ use crate::journal::Line;
 use crate::ledger::Intent;
 use crate::process::{self, Alone};
 use crate::reviewer;
-use crate::store::{Key, StoreError};
 use crate::trust;
 use crate::worker::{self, FOLDER as WORK};
 
@@ -90,14 +91,45 @@ impl Errands {
     }
 }
 
+/// How far an event has come.
+pub(super) enum Progress {
+    /// It is answered; none where the run has nothing to say.
+    Done(Option<Answered>),
+    /// This must be done first, without the lock; then the event is put again.
+    Needs(Job),
+}
+
+/// What must be done before an event can be decided.
+pub(super) enum Job {
+    Check(String),
+    /// The review is made, and its verdict is put.
+    Review(Box<Review>),
+    /// The worker works, and its end is put.
+    Work(Box<Work>),
+    /// Somebody else does what is needed, and is waited for.
+    Elsewhere,
+}
+
+impl Job {
+    /// What it is in the journal and the ledger: its kind, and its name.
+    fn words(&self) -> Option<(&'static str, &str)> {
+        match self {
+            Job::Check(name) => Some(("check", name)),
+            Job::Review(review) => Some(("review", &review.reviewer)),
+            Job::Work(work) => Some(("work", &work.worker)),
+            Job::Elsewhere => None,
+        }
+    }
+}
+
 impl Gate<'_> {
-    /// Puts an event until no check is missing.
-    pub(super) fn with_checks<T>(
+    /// Puts an event, and does what is missing, until it is answered.
+    pub(super) fn put(
         &self,
         found: &Found,
         most: Duration,
-        mut put: impl FnMut(&Errands) -> Result<T, GateError>,
-    ) -> Result<T, GateError> {
+        mut body: impl FnMut(&Errands, Open) -> Result<Then<Progress>, GateError>,
+    ) -> Result<Option<Answered>, GateError> {
         let (since, ran, fresh) = (Instant::now(), Vec::new(), BTreeMap::new());
         let (unsettled, reviewed, unreviewed) = (None, None, None);
         let (reviews, reviewing, document) = (0, RefCell::default(), RefCell::default());
@@ -117,20 +149,30 @@ impl Gate<'_> {
             waited: false,
         };
         loop {
-            match put(&errands) {
-                Err(GateError::Needs(name)) if errands.unsettled.is_none() => {
+            let (progress, written) = self.within_open(found, |open| body(&errands, open))?;
+            match progress {
+                Progress::Done(answered) => {
+                    return Ok(answered.map(|answered| Answered {
+                        notes: written.notes,
+                        agents: written.has_agents,
+                        ..answered
+                    }));
+                }
+                Progress::Needs(Job::Check(name)) => {
                     let workflow = self.workflow_of(found)?;
                     self.check(found, &workflow, &name, &mut errands)?;
                 }
-                Err(GateError::Detached) => {
+                Progress::Needs(Job::Elsewhere) => {
                     let left = errands.most.saturating_sub(errands.since.elapsed());
                     self.await_detached(found, left);
                     errands.waited = true;
                 }
-                Err(GateError::Review(review)) if errands.unreviewed.is_none() => {
-                    self.review(found, &review, &mut errands)?;
+                Progress::Needs(Job::Review(review)) => {
+                    self.review(found, &review, &mut errands)?
                 }
-                result => return result,
+                Progress::Needs(Job::Work(work)) => {
+                    return self.work(found, &work, &errands).map(Some);
+                }
             }
         }
     }
@@ -226,18 +268,6 @@ impl Gate<'_> {
         matches!(process::alone(&self.project.root, folder, &found.id), Ok(None))
     }
 
-    /// Puts an action until no check is missing and no work is asked for.
-    pub(super) fn with_work(
-        &self,
-        found: &Found,
-        mut put: impl FnMut(&Errands) -> Result<Option<Answered>, GateError>,
-    ) -> Result<Option<Answered>, GateError> {
-        self.with_checks(found, NO_LIMIT, |errands| match put(errands) {
-            Err(GateError::Work(work)) => self.work(found, &work, errands).map(Some),
-            done => done,
-        })
-    }
-
     fn check(
         &self,
         found: &Found,
@@ -271,15 +301,36 @@ impl Gate<'_> {
         }
     }
 
-    /// Asks for the check that a step needs, or answers without it where it cannot run. That it
-    /// runs is written down first, and who waits for it.
+    /// What must be done before a step can count, and what is written of that: that it is begun, and
+    /// how far the rules have come before it. None where nothing is missing, or where the step now says
+    /// why it cannot be done.
     pub(super) fn missing(
         &self,
         open: &mut Open,
         errands: &Errands,
         event: &Event,
         step: &mut Step,
-    ) -> Result<(), GateError> {
+    ) -> Result<Option<Then<Progress>>, GateError> {
+        let Some(job) = self.next_job(open, errands, event, step)? else { return Ok(None) };
+        let Some((what, name)) = job.words() else {
+            return Ok(Some(Then::Nothing(Progress::Needs(job))));
+        };
+        let Some((writes, document)) = self.intend(open, what, name, event, step)? else {
+            return Ok(None);
+        };
+        if !matches!(job, Job::Check(_)) {
+            *errands.document.borrow_mut() = document;
+        }
+        Ok(Some(Then::Write(writes, Progress::Needs(job))))
+    }
+
+    fn next_job(
+        &self,
+        open: &mut Open,
+        errands: &Errands,
+        event: &Event,
+        step: &mut Step,
+    ) -> Result<Option<Job>, GateError> {
         let name = &open.workflow.name;
         // To remove its own document harms nobody.
         let acts = step.effects.iter().any(|effect| *effect != Effect::Remove);
@@ -291,7 +342,7 @@ impl Gate<'_> {
                  that: nothing was done. `phasegate trust {name}` shows them and consents."
             );
             step.undo(without(event, Until::Human, message));
-            return Ok(());
+            return Ok(None);
         }
         let starts = step.effects.iter().any(|effect| matches!(effect, Effect::Start(_)));
         let limits = self.project.config.limits(&open.found.id.workflow);
@@ -304,55 +355,47 @@ impl Gate<'_> {
                 open.ledger.untold.push(why.clone());
                 step.undo(Answer::deny_as("budget", why));
             }
-            return Ok(());
+            return Ok(None);
         }
-        if let Some(why) = self.detached(open, errands, event, step)? {
-            step.undo(Answer::waiting(Until::Background, why));
-            return Ok(());
+        match self.detached(open, errands, event, step)? {
+            None => {}
+            Some(Detached::Wait) => return Ok(Some(Job::Elsewhere)),
+            Some(Detached::Waits(why)) => {
+                step.undo(Answer::waiting(Until::Background, why));
+                return Ok(None);
+            }
         }
         if let Some(review) = step.review.take() {
-            return self.ask_reviewer(open, errands, event, review, step);
+            return self.ask_reviewer(open, errands, review, step);
         }
         if let Some(work) = step.work.take() {
             let alone = process::alone(&self.project.root, WORK, &open.found.id);
             let alone = alone.map_err(|error| GateError::Other(error.to_string()))?;
             if alone.is_none() {
                 step.undo(Answer::deny_as("busy", at_work(open.found)));
-                return Ok(());
+                return Ok(None);
             }
             *errands.working.borrow_mut() = alone;
-            let Some(document) = self.intend(open, "work", &work.worker, event, step)? else {
-                return Ok(());
-            };
-            *errands.document.borrow_mut() = document;
-            return Err(GateError::Work(Box::new(work)));
+            return Ok(Some(Job::Work(Box::new(work))));
         }
-        let Some(name) = step.needs.take() else { return Ok(()) };
-        match &errands.unsettled {
-            Some(why) => {
-                step.answer = without(event, Until::Background, why.clone());
-                Ok(())
-            }
-            None => {
-                // A step that lacks a check has come to nothing yet.
-                self.intend(open, "check", &name, event, step)?;
-                Err(GateError::Needs(name))
-            }
-        }
+        let Some(name) = step.needs.take() else { return Ok(None) };
+        // A step that lacks a check has come to nothing yet.
+        let Some(why) = &errands.unsettled else { return Ok(Some(Job::Check(name))) };
+        step.answer = without(event, Until::Background, why.clone());
+        Ok(None)
     }
 
     fn ask_reviewer(
         &self,
         open: &mut Open,
         errands: &Errands,
-        event: &Event,
         review: Review,
         step: &mut Step,
-    ) -> Result<(), GateError> {
+    ) -> Result<Option<Job>, GateError> {
         let failed = open.ledger.unreviewed.take();
         if let Some(why) = errands.unreviewed.as_ref().or(failed.as_ref()) {
             step.answer = Answer::allow_saying(Outcome::Fault, why.as_str());
-            return Ok(());
+            return Ok(None);
         }
         if errands.reviewing.borrow().is_none() {
             let begun = process::alone(&self.project.root, reviewer::FOLDER, &open.found.id);
@@ -361,7 +404,7 @@ impl Gate<'_> {
                 let run = &open.found.id;
                 let message = format!("A review of run {run} is being made.");
                 step.answer = Answer::waiting(Until::Background, message);
-                return Ok(());
+                return Ok(None);
             }
             *errands.reviewing.borrow_mut() = begun;
         }
@@ -370,17 +413,14 @@ impl Gate<'_> {
         open.notes.extend(warning);
         if let Some(answer) = answer {
             step.answer = answer;
-            return Ok(());
+            return Ok(None);
         }
-        let Some(document) = self.intend(open, "review", &review.reviewer, event, step)? else {
-            return Ok(());
-        };
-        *errands.document.borrow_mut() = document;
-        Err(GateError::Review(Box::new(review)))
+        Ok(Some(Job::Review(Box::new(review))))
     }
 
-    /// Writes down what is begun, and where the rules have come to before it; the digest of the
-    /// document then. Nothing is begun where that cannot be written: the step says so.
+    /// What is written when something is begun: that it is, and where the rules have come to before it;
+    /// with it, the digest of the document then. Nothing is begun where that cannot be written: the step
+    /// says so.
     fn intend(
         &self,
         open: &mut Open,
@@ -388,22 +428,18 @@ impl Gate<'_> {
         name: &str,
         event: &Event,
         step: &mut Step,
-    ) -> Result<Option<String>, GateError> {
+    ) -> Result<Option<(Box<Writes>, String)>, GateError> {
         if let (Some(problem), true) = (&open.read.problem, step.changed) {
             step.undo(refusal(event, format!("{problem}. Mend it, or remove it.")));
             return Ok(None);
         }
-        let key = Key::Document(open.found.place.clone());
-        if self.store.version(&key)? != open.read.version {
-            return Err(StoreError::Conflict(open.found.place.clone()).into());
-        }
-        let carried = self.carry_out(&step.effects).and_then(|_| {
-            self.enlist(&open.found.id, event.actor, &mut open.ledger, &step.effects)
-        });
-        if let Err(GateError::Other(reason)) = carried {
-            step.undo(refusal(event, reason));
-            return Ok(None);
-        }
+        match self.act_in_the_world(open, event.actor, &step.effects) {
+            Err(GateError::Other(reason)) => {
+                step.undo(refusal(event, reason));
+                return Ok(None);
+            }
+            done => done?,
+        };
         let now = Timestamp::now();
         open.ledger.checking =
             Some(Intent { what: what.to_string(), name: name.to_string(), since: now });
@@ -412,26 +448,28 @@ impl Gate<'_> {
         let begun = Event { session, params, ..Event::new(what, Actor::Engine) };
         let new = written(open, step);
         let after = new.as_ref().map_or_else(|| open.before.clone(), |bytes| digest(bytes));
-        let mut line = Line { event: begun, notes: open.notes.clone(), ..blank_line(now) };
-        (line.before, line.after) = (open.before.clone(), after.clone());
-        (line.from, line.to) = (step.from.clone(), step.to.clone());
-        line.moves.clone_from(&step.moves);
-        let (mut ledger, said) = self.write_line(&open.found.id, open.ledger.clone(), line)?;
-        if let Some(bytes) = new {
-            self.store.put(&key, open.read.version.as_ref(), &bytes)?;
-            ledger.protected = protected(&open.workflow, &step.document);
-            ledger.document.clone_from(&open.found.place);
-            ledger.written = true;
+        let line = Line {
+            from: step.from.clone(),
+            to: step.to.clone(),
+            moves: step.moves.clone(),
+            before: open.before.clone(),
+            after: after.clone(),
+            ..line_about(begun, now)
+        };
+        if new.is_some() {
+            open.ledger.protected = protected(&open.workflow, &step.document);
+            open.ledger.document.clone_from(&open.found.place);
         }
-        if ledger.phase.is_empty() || !step.moves.is_empty() {
-            ledger.phase.clone_from(&step.to);
+        if open.ledger.phase.is_empty() || !step.moves.is_empty() {
+            open.ledger.phase.clone_from(&step.to);
         }
-        self.transcribe(&step.effects, &mut open.notes);
         // What was noticed now is not noticed again when the event is put again.
-        ledger.untold.extend(open.notes.drain(..).chain(said));
-        self.put_ledger(&open.found.id, open.ledger_version.as_ref(), &ledger)?;
-        self.dismiss(&ledger, &step.effects);
-        Ok(Some(after))
+        let mut writes = open.note(line);
+        if let Some(bytes) = new {
+            writes.document = Change::Put(open.read.version.clone(), bytes);
+        }
+        writes.effects.clone_from(&step.effects);
+        Ok(Some((writes, after)))
     }
 
     /// Whether the workflow may run commands and write files.

@@ -32,6 +32,12 @@ pub struct Found {
 }
 
 impl Found {
+    /// A run that is about to begin.
+    pub(super) fn new(id: RunId, place: String) -> Found {
+        let (ledger, version) = (Rc::default(), None);
+        Found { id, place, ledger, version, presumed: false, unheard: false }
+    }
+
     /// Whether the run can still answer, as far as the ledger knows.
     pub(super) fn is_open(&self, store: &dyn Store) -> bool {
         if self.ledger.cancelled.is_some() {

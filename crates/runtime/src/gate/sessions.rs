@@ -6,9 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::Answer;
 use phasegate_engine::step::Event;
 
+use super::transaction::Then;
 use super::{Found, Gate, GateError};
 use crate::ledger::{Ledger, Owner};
-use crate::store::Key;
 use crate::world::Told;
 
 /// How long an owner may be silent before another session may take its run.
@@ -116,16 +116,14 @@ impl Gate<'_> {
             let untold = run.ledger.cancelled.as_ref().filter(|it| !it.told && concerned);
             let Some(cancelled) = untold else { continue };
             let why = cancelled.reason.as_deref().unwrap_or("no reason was given");
-            let told = || {
-                let _lease = self.store.lease(&run.id, &Key::Document(run.place.clone()))?;
-                let (mut ledger, version, _) = self.ledger(&run.id)?;
-                if let Some(cancelled) = ledger.cancelled.as_mut() {
+            let told = self.within(run, |mut locked| {
+                if let Some(cancelled) = locked.ledger.cancelled.as_mut() {
                     cancelled.told = true;
                 }
-                self.put_ledger(&run.id, version.as_ref(), &ledger)
-            };
-            match told() {
-                Ok(()) => notes.push(format!("Run {} was cancelled by the agent: {why}", run.id)),
+                Ok(Then::Write(locked.keep(), ()))
+            });
+            match told {
+                Ok(_) => notes.push(format!("Run {} was cancelled by the agent: {why}", run.id)),
                 Err(error) => notes.push(format!("run {}: {error}", run.id)),
             }
         }
@@ -204,14 +202,15 @@ impl Gate<'_> {
 
     /// A sign of life changes the ledger alone: it decides nothing, so the journal has no line.
     fn renew(&self, run: &Found, session: &str) -> Result<(), GateError> {
-        let _lease = self.store.lease(&run.id, &Key::Document(run.place.clone()))?;
-        let (mut ledger, version, _) = self.ledger(&run.id)?;
-        let now = Timestamp::now();
-        if standing(&ledger, Some(session), now) == Standing::Own {
-            ledger.owner = Some(Owner { session: session.to_string(), seen: now });
-            ledger.fired = Some(now);
-            self.put_ledger(&run.id, version.as_ref(), &ledger)?;
-        }
+        self.within(run, |mut locked| {
+            let now = Timestamp::now();
+            if standing(&locked.ledger, Some(session), now) != Standing::Own {
+                return Ok(Then::Nothing(()));
+            }
+            locked.ledger.owner = Some(Owner { session: session.to_string(), seen: now });
+            locked.ledger.fired = Some(now);
+            Ok(Then::Write(locked.keep(), ()))
+        })?;
         Ok(())
     }
 

@@ -9,10 +9,10 @@ use phasegate_engine::definition::Reentry;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
-use super::commit::{Open, blank_line};
 use super::document::written;
-use super::errands::Errands;
+use super::errands::{Errands, Progress};
 use super::sessions::{Standing, standing};
+use super::transaction::{Open, Then, line_about};
 use super::{Answered, Found, Gate, GateError};
 use crate::git;
 use crate::governor::{Situation, state_without};
@@ -77,8 +77,8 @@ impl Gate<'_> {
                 }
                 guessed.extend(run.presumed.then_some(&run.id));
             }
-            let answer = |errands: &Errands| self.answer_stop(run, stop, ours, errands);
-            let answered = self.with_checks(run, stop.time, answer);
+            let answered = self
+                .put(run, stop.time, |errands, open| self.answer_stop(open, stop, ours, errands));
             let has_agents = matches!(&answered, Ok(Some(answered)) if answered.agents);
             if has_agents && let Err(error) = self.settle_now(run) {
                 verdict.faults.push(format!("run {}: {error}", run.id));
@@ -114,96 +114,101 @@ impl Gate<'_> {
 
     fn answer_stop(
         &self,
-        found: &Found,
+        mut open: Open,
         stop: &Stop,
         ours: bool,
         errands: &Errands,
-    ) -> Result<Option<Answered>, GateError> {
+    ) -> Result<Then<Progress>, GateError> {
         let event = errands.stop(stop.session.clone());
-        self.with_retries(found, |mut open| {
-            if open.ledger.cancelled.is_some() {
-                return Ok(None);
+        let found = open.found;
+        let now = Timestamp::now();
+        let foreign = standing(&open.ledger, stop.session.as_deref(), now) == Standing::Foreign;
+        if open.ledger.cancelled.is_some() || foreign {
+            return Ok(Then::Nothing(Progress::Done(None)));
+        }
+        open.ledger.fired = Some(now);
+        let outer = open.workflow.outer();
+        let phase = phase_name(&open.workflow, &open.document);
+        let ends = outer.phase(&phase).and_then(|phase| outer.get(phase).ends);
+        // Where the review that was just made has ended the run, its rules may speak of that.
+        if let (Some(ends), false) = (ends, errands.has_reviewed()) {
+            return Ok(self.answer_ended(open, &event, &phase, ends, now));
+        }
+        if let Some(session) = &stop.session {
+            if let Some(before) =
+                open.ledger.owner.as_ref().filter(|owner| owner.session != *session)
+            {
+                let note = format!("run {} was adopted from session {}", found.id, before.session);
+                open.notes.push(note);
             }
-            let now = Timestamp::now();
-            if standing(&open.ledger, stop.session.as_deref(), now) == Standing::Foreign {
-                return Ok(None);
+            open.ledger.owner = Some(Owner { session: session.clone(), seen: now });
+        }
+        // What another session was told does not count against this one.
+        if !open.ledger.is_insisting(&stop.session) {
+            open.ledger.insisting = None;
+        }
+        let told = open.ledger.insisting.clone();
+        if foreign_loop(open.workflow.reentry, stop, ours || told.is_some()) {
+            let why = "another hook's block caused this stop, so nothing was decided";
+            let outcome = Some(Outcome::Waiting);
+            let until = Some(Until::External);
+            let answer = Answer::Allow { outcome, until, message: None };
+            return Ok(pass(open, &event, answer, Some(why)));
+        }
+        if let Some(why) = self.busy(&open, &event) {
+            let answer = Answer::waiting(Until::Background, why);
+            return Ok(pass(open, &event, answer, None));
+        }
+        let mut step = self.decide(&mut open, &event, &stop.told, errands);
+        // What is still being made is not reviewed.
+        if stop.background && step.review.take().is_some() {
+            let message = format!("Run {} waits for background work.", found.id);
+            step.answer = Answer::waiting(Until::Background, message);
+        }
+        if let Some(then) = self.missing(&mut open, errands, &event, &mut step)? {
+            return Ok(then);
+        }
+        self.reenter(&open, stop, told.as_ref(), &mut step);
+        let new = written(&open, &step);
+        self.govern(&mut open, stop, new.as_deref(), &mut step, now);
+        let new = new.filter(|_| step.changed);
+        self.commit(open, &event, step, new, errands)
+    }
+
+    /// A stop after the run has ended. That somebody has ended it by hand must not pass in silence.
+    fn answer_ended(
+        &self,
+        mut open: Open,
+        event: &Event,
+        phase: &str,
+        ends: Outcome,
+        now: Timestamp,
+    ) -> Then<Progress> {
+        let outer = open.workflow.outer();
+        open.ledger.finished = open.read.version.as_ref().map(|it| it.0.clone());
+        let derived =
+            outer.derive.is_some() && ends == Outcome::Done && open.ledger.is_left_by_hand(phase);
+        if derived {
+            open.notes.push(format!(
+                "run {}: somebody has ended it in phase `{phase}`, and not Phasegate.",
+                open.found.id
+            ));
+            open.ledger.phase = phase.to_string();
+            open.ledger.ended_by_hand = true;
+        }
+        let by_hand = derived || open.ledger.is_ended_by_hand(&outer.field, phase);
+        if !by_hand || open.notes.is_empty() {
+            return Then::Write(open.keep(), Progress::Done(None));
+        }
+        let answer = Answer::allow(Outcome::Aborted);
+        let (event_name, answer_given) = (event.name.clone(), answer.clone());
+        open.ledger.last = Some(Last { at: now, event: event_name, answer: answer_given });
+        match pass(open, event, answer, None) {
+            Then::Write(writes, Progress::Done(Some(answered))) => {
+                Then::Write(writes, Progress::Done(Some(Answered { over: true, ..answered })))
             }
-            open.ledger.fired = Some(now);
-            let outer = open.workflow.outer();
-            let phase = phase_name(&open.workflow, &open.document);
-            let ends = outer.phase(&phase).and_then(|phase| outer.get(phase).ends);
-            let ended = ends.is_some();
-            // Where the review that was just made has ended the run, its rules may speak of that.
-            if ended && !errands.has_reviewed() {
-                open.ledger.finished = open.read.version.as_ref().map(|it| it.0.clone());
-                let derived = outer.derive.is_some()
-                    && ends == Some(Outcome::Done)
-                    && open.ledger.is_left_by_hand(&phase);
-                if derived {
-                    open.notes.push(format!(
-                        "run {}: somebody has ended it in phase `{phase}`, and not Phasegate.",
-                        found.id
-                    ));
-                    open.ledger.phase.clone_from(&phase);
-                    open.ledger.ended_by_hand = true;
-                }
-                let by_hand = derived || open.ledger.is_ended_by_hand(&outer.field, &phase);
-                if !by_hand || open.notes.is_empty() {
-                    open.ledger.untold.append(&mut open.notes);
-                    self.put_ledger(&found.id, open.ledger_version.as_ref(), &open.ledger)?;
-                    if let (Some(version), true) =
-                        (&open.read.version, open.ledger.untold.is_empty())
-                    {
-                        self.store.note_ended(&found.id, version);
-                    }
-                    return Ok(None);
-                }
-                // Somebody has ended the run by hand: that must not pass in silence.
-                let answer = Answer::allow(Outcome::Aborted);
-                let (event_name, answer_given) = (event.name.clone(), answer.clone());
-                open.ledger.last = Some(Last { at: now, event: event_name, answer: answer_given });
-                let passed = self.pass(open, &event, answer, None)?;
-                return Ok(Some(Answered { over: true, ..passed }));
-            }
-            if let Some(session) = &stop.session {
-                if let Some(before) =
-                    open.ledger.owner.as_ref().filter(|owner| owner.session != *session)
-                {
-                    let note =
-                        format!("run {} was adopted from session {}", found.id, before.session);
-                    open.notes.push(note);
-                }
-                open.ledger.owner = Some(Owner { session: session.clone(), seen: now });
-            }
-            // What another session was told does not count against this one.
-            if !open.ledger.is_insisting(&stop.session) {
-                open.ledger.insisting = None;
-            }
-            let told = open.ledger.insisting.clone();
-            if foreign_loop(open.workflow.reentry, stop, ours || told.is_some()) {
-                let why = "another hook's block caused this stop, so nothing was decided";
-                let outcome = Some(Outcome::Waiting);
-                let until = Some(Until::External);
-                let answer = Answer::Allow { outcome, until, message: None };
-                return self.pass(open, &event, answer, Some(why)).map(Some);
-            }
-            if let Some(why) = self.busy(&open, &event) {
-                let answer = Answer::waiting(Until::Background, why);
-                return self.pass(open, &event, answer, None).map(Some);
-            }
-            let mut step = self.decide(&mut open, &event, &stop.told, errands);
-            // What is still being made is not reviewed.
-            if stop.background && step.review.take().is_some() {
-                let message = format!("Run {} waits for background work.", found.id);
-                step.answer = Answer::waiting(Until::Background, message);
-            }
-            self.missing(&mut open, errands, &event, &mut step)?;
-            self.reenter(&open, stop, told.as_ref(), &mut step);
-            let new = written(&open, &step);
-            self.govern(&mut open, stop, new.as_deref(), &mut step, now);
-            let new = new.filter(|_| step.changed);
-            self.commit(open, &event, step, new, errands).map(Some)
-        })
+            then => then,
+        }
     }
 
     /// Counts a block, and lets the stop go where a limit is reached.
@@ -249,37 +254,6 @@ impl Gate<'_> {
         }
     }
 
-    /// Allows a stop that is not put to the rules, and journals that it was.
-    fn pass(
-        &self,
-        mut open: Open,
-        event: &Event,
-        answer: Answer,
-        why: Option<&str>,
-    ) -> Result<Answered, GateError> {
-        let phase = phase_name(&open.workflow, &open.document);
-        let line = Line {
-            event: event.clone(),
-            from: phase.clone(),
-            to: phase,
-            answer: answer.clone(),
-            before: open.before.clone(),
-            after: open.before.clone(),
-            notes: open.notes.iter().cloned().chain(why.map(str::to_string)).collect(),
-            ..blank_line(Timestamp::now())
-        };
-        let (ledger, said) = self.write_line(&open.found.id, open.ledger, line)?;
-        open.ledger = ledger;
-        open.notes.extend(said);
-        open.notes.splice(0..0, std::mem::take(&mut open.ledger.untold));
-        self.put_ledger(&open.found.id, open.ledger_version.as_ref(), &open.ledger)?;
-        let (run, document) = (open.found.id.clone(), open.document);
-        let (block_exit, over, notes) = (0, false, open.notes);
-        let agents = !open.ledger.agents.is_empty();
-        let started = Vec::new();
-        Ok(Answered { run, answer, document, block_exit, notes, over, agents, started })
-    }
-
     /// Lets a stop go where insisting would only repeat itself, or where background work goes on.
     fn reenter(&self, open: &Open, stop: &Stop, ours: Option<&Insisting>, step: &mut Step) {
         if !step.answer.is_block() {
@@ -317,4 +291,23 @@ fn foreign_loop(reentry: Reentry, stop: &Stop, ours: bool) -> bool {
             Reentry::Never => true,
             Reentry::Progress => !ours,
         }
+}
+
+/// Allows a stop that is not put to the rules, and journals that it was.
+fn pass(mut open: Open, event: &Event, answer: Answer, why: Option<&str>) -> Then<Progress> {
+    let phase = phase_name(&open.workflow, &open.document);
+    let line = Line {
+        from: phase.clone(),
+        to: phase,
+        answer: answer.clone(),
+        before: open.before.clone(),
+        after: open.before.clone(),
+        notes: why.map(str::to_string).into_iter().collect(),
+        ..line_about(event.clone(), Timestamp::now())
+    };
+    let answered = Answered {
+        document: std::mem::take(&mut open.document),
+        ..Answered::new(&open.found.id, answer)
+    };
+    Then::Write(open.note(line), Progress::Done(Some(answered)))
 }
