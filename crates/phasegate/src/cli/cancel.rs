@@ -35,7 +35,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             let message = "an agent that cancels a run says why, with --reason: the user is told";
             return Err(Failed(message.into()));
         }
-        gate.cancel(&run, &event, reason)?;
+        gate.cancel(&run, &event, reason.as_deref())?;
     }
     if options.json {
         print::json(&json!({ "run": run.id, "cancelled": open }));

@@ -161,7 +161,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     if let Some(owner) = found.ledger.owner.as_ref().filter(|owner| owner.session != session) {
         print::note(&format!("takes run {} over from session {}", found.id, owner.session));
     }
-    gate.give(&found, &event("adopt"), Some(session.clone()))?;
+    gate.give(&found, &event("adopt"), Some(session.as_str()))?;
     let dialogue = match options.command.as_slice() {
         [] => Dialogue::named(&options.agent),
         command => Some(Dialogue::Command(command.to_vec())),

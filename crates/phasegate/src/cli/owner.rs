@@ -64,7 +64,7 @@ fn give(
         let condition = gate.report(&run).condition;
         return Err(Failed(format!("run {} is {condition}: it answers no one", run.id)));
     }
-    gate.give(&run, &event(name), to.clone())?;
+    gate.give(&run, &event(name), to.as_deref())?;
     if as_json {
         print::json(&json!({ "run": run.id, "owner": to }));
     } else {

@@ -107,7 +107,7 @@ impl Gate<'_> {
         let rendered = rendered.map_err(|fault| GateError::Other(fault.message))?;
         let message = format!("Run {} was given up: {why}.", found.id);
         let answer = Answer::allow_saying(Outcome::Aborted, message);
-        self.note_saying(found, event, answer.clone(), |ledger, at| {
+        self.note_saying(found, event, &answer, |ledger, at| {
             ledger.last = Some(Last { at, event: event.name.clone(), answer: answer.clone() });
             ledger.protected.clear();
             Ok(Change::Instead(rendered.clone().into_bytes()))
@@ -311,23 +311,23 @@ impl Gate<'_> {
         &self,
         found: &Found,
         event: &Event,
-        reason: Option<String>,
+        reason: Option<&str>,
     ) -> Result<(), GateError> {
         // A workflow that knows what giving up means, does that.
         let own = self.workflow_of(found).is_ok_and(|workflow| workflow.hears(CANCEL));
         if own && event.params.get("reason").is_none() {
-            let given = reason.as_deref().map_or(Json::Null, Json::from);
+            let given = reason.map_or(Json::Null, Json::from);
             let event = Event { params: params([("reason".into(), given)]), ..event.clone() };
             let answered = self.act(found, &event);
             if answered.is_ok_and(|it| !matches!(it.answer, Answer::Deny { .. })) {
                 return Ok(());
             }
         }
-        let message = reason.clone();
+        let message = reason.map(str::to_string);
         let answer = Answer::Allow { outcome: Some(Outcome::Aborted), until: None, message };
-        self.note_saying(found, event, answer, |ledger, at| {
+        self.note_saying(found, event, &answer, |ledger, at| {
             let told = event.actor == Actor::Human;
-            let reason = reason.clone();
+            let reason = reason.map(str::to_string);
             ledger.cancelled = Some(Cancelled { at, reason, by: event.actor, told });
             Ok(Change::None)
         })?;
@@ -341,10 +341,10 @@ impl Gate<'_> {
         &self,
         found: &Found,
         event: &Event,
-        session: Option<String>,
+        session: Option<&str>,
     ) -> Result<(), GateError> {
         self.note(found, event, |ledger, seen| {
-            ledger.owner = session.clone().map(|session| Owner { session, seen });
+            ledger.owner = session.map(|session| Owner { session: session.to_string(), seen });
             Ok(())
         })
     }
@@ -371,7 +371,7 @@ impl Gate<'_> {
         event: &Event,
         mut change: impl FnMut(&mut Ledger, Timestamp) -> Result<(), GateError>,
     ) -> Result<(), GateError> {
-        self.note_saying(found, event, Answer::accepted(), |ledger, now| {
+        self.note_saying(found, event, &Answer::accepted(), |ledger, now| {
             change(ledger, now)?;
             Ok(Change::None)
         })
@@ -381,7 +381,7 @@ impl Gate<'_> {
         &self,
         found: &Found,
         event: &Event,
-        answer: Answer,
+        answer: &Answer,
         mut change: impl FnMut(&mut Ledger, Timestamp) -> Result<Change, GateError>,
     ) -> Result<(), GateError> {
         self.within(found, |mut locked| {

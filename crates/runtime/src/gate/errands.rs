@@ -168,7 +168,7 @@ impl Gate<'_> {
                     errands.waited = true;
                 }
                 Progress::Needs(Job::Review(review)) => {
-                    self.review(found, &review, &mut errands)?
+                    self.review(found, &review, &mut errands)?;
                 }
                 Progress::Needs(Job::Work(work)) => {
                     return self.work(found, &work, &errands).map(Some);

@@ -132,7 +132,7 @@ impl Gate<'_> {
         let ends = outer.phase(&phase).and_then(|phase| outer.get(phase).ends);
         // Where the review that was just made has ended the run, its rules may speak of that.
         if let (Some(ends), false) = (ends, errands.has_reviewed()) {
-            return Ok(self.answer_ended(open, &event, &phase, ends, now));
+            return Ok(answer_ended(open, &event, &phase, ends, now));
         }
         if let Some(session) = &stop.session {
             if let Some(before) =
@@ -173,42 +173,6 @@ impl Gate<'_> {
         self.govern(&mut open, stop, new.as_deref(), &mut step, now);
         let new = new.filter(|_| step.changed);
         self.commit(open, &event, step, new, errands)
-    }
-
-    /// A stop after the run has ended. That somebody has ended it by hand must not pass in silence.
-    fn answer_ended(
-        &self,
-        mut open: Open,
-        event: &Event,
-        phase: &str,
-        ends: Outcome,
-        now: Timestamp,
-    ) -> Then<Progress> {
-        let outer = open.workflow.outer();
-        open.ledger.finished = open.read.version.as_ref().map(|it| it.0.clone());
-        let derived =
-            outer.derive.is_some() && ends == Outcome::Done && open.ledger.is_left_by_hand(phase);
-        if derived {
-            open.notes.push(format!(
-                "run {}: somebody has ended it in phase `{phase}`, and not Phasegate.",
-                open.found.id
-            ));
-            open.ledger.phase = phase.to_string();
-            open.ledger.ended_by_hand = true;
-        }
-        let by_hand = derived || open.ledger.is_ended_by_hand(&outer.field, phase);
-        if !by_hand || open.notes.is_empty() {
-            return Then::Write(open.keep(), Progress::Done(None));
-        }
-        let answer = Answer::allow(Outcome::Aborted);
-        let (event_name, answer_given) = (event.name.clone(), answer.clone());
-        open.ledger.last = Some(Last { at: now, event: event_name, answer: answer_given });
-        match pass(open, event, answer, None) {
-            Then::Write(writes, Progress::Done(Some(answered))) => {
-                Then::Write(writes, Progress::Done(Some(Answered { over: true, ..answered })))
-            }
-            then => then,
-        }
     }
 
     /// Counts a block, and lets the stop go where a limit is reached.
@@ -291,6 +255,41 @@ fn foreign_loop(reentry: Reentry, stop: &Stop, ours: bool) -> bool {
             Reentry::Never => true,
             Reentry::Progress => !ours,
         }
+}
+
+/// A stop after the run has ended. That somebody has ended it by hand must not pass in silence.
+fn answer_ended(
+    mut open: Open,
+    event: &Event,
+    phase: &str,
+    ends: Outcome,
+    now: Timestamp,
+) -> Then<Progress> {
+    let outer = open.workflow.outer();
+    open.ledger.finished = open.read.version.as_ref().map(|it| it.0.clone());
+    let derived =
+        outer.derive.is_some() && ends == Outcome::Done && open.ledger.is_left_by_hand(phase);
+    if derived {
+        open.notes.push(format!(
+            "run {}: somebody has ended it in phase `{phase}`, and not Phasegate.",
+            open.found.id
+        ));
+        open.ledger.phase = phase.to_string();
+        open.ledger.ended_by_hand = true;
+    }
+    let by_hand = derived || open.ledger.is_ended_by_hand(&outer.field, phase);
+    if !by_hand || open.notes.is_empty() {
+        return Then::Write(open.keep(), Progress::Done(None));
+    }
+    let answer = Answer::allow(Outcome::Aborted);
+    let (event_name, answer_given) = (event.name.clone(), answer.clone());
+    open.ledger.last = Some(Last { at: now, event: event_name, answer: answer_given });
+    match pass(open, event, answer, None) {
+        Then::Write(writes, Progress::Done(Some(answered))) => {
+            Then::Write(writes, Progress::Done(Some(Answered { over: true, ..answered })))
+        }
+        then => then,
+    }
 }
 
 /// Allows a stop that is not put to the rules, and journals that it was.
