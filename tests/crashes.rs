@@ -95,3 +95,43 @@ fn a_journal_of_long_lines_goes_on() {
         scene.read(".phasegate/runs/triage/f/journal.jsonl").lines().map(str::len).max().unwrap();
     assert!(longest < 100_000, "{longest}");
 }
+
+#[test]
+fn where_nothing_more_can_be_written_the_journal_says_what_was_answered() {
+    for blocks in 0..40 {
+        let scene = Scene::with_triage(3);
+        let first = scene.stop();
+        first.blocks("3 of 3");
+        scene.result(0, true, "g");
+        // No file may grow beyond so many half kilobytes, as on a disk that is full.
+        let mut command = std::process::Command::new("bash");
+        let program = env!("CARGO_BIN_EXE_phasegate");
+        command.arg("-c").arg(format!("ulimit -f {blocks}; exec {program} hook stop"));
+        command.current_dir(scene.root()).env_clear().env("HOME", scene.path("home"));
+        let ran = finish(scene.spawn(command, scene.payload().to_string().as_bytes()));
+        assert_eq!(ran.code, Some(0), "{blocks}: {ran:?}");
+        let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let journal = scene.journal("triage/web");
+        let mut answers = vec![first.json];
+        let could = answer["decision"] == "block";
+        if could {
+            answers.push(answer);
+        } else {
+            let said = answer["systemMessage"].as_str().unwrap();
+            assert!(said.contains("The stop was allowed"), "{blocks}: {said}");
+            assert_eq!(scene.json(STATE)["entries"][0]["status"], "pending", "{blocks}");
+        }
+        assert_eq!(journal.len(), answers.len(), "{blocks}: a line that nobody was told");
+        assert_eq!(unanswered(&journal, &answers), Vec::<usize>::new());
+        for (path, _) in scene.snapshot() {
+            assert!(!path.to_string_lossy().contains("phasegate-tmp"), "{blocks}: {path:?}");
+        }
+        // Once there is room again, it goes on as if nothing had been.
+        let again = scene.stop();
+        again.blocks("2 of 3");
+        let notes = scene.journal("triage/web").last().unwrap()["notes"].to_string();
+        assert!(!notes.contains("died"), "{blocks}: {notes}");
+        scene.ok(&["log", "--verify"]);
+        assert_eq!(scene.json(STATE)["entries"][0]["status"], "completed", "{blocks}");
+    }
+}

@@ -8,6 +8,7 @@ use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::step::{Actor, Event};
@@ -16,6 +17,7 @@ use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::world::Told;
 use serde_json::{Map, Value};
+use signal_hook::consts::SIGXFSZ;
 
 use crate::client::{CLIENTS, Client, Payload, Reply};
 use crate::print;
@@ -70,6 +72,8 @@ pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
     let asked = arguments(args);
     let named = || args.iter().filter_map(|arg| arg.to_str()).find_map(Client::named);
     let client = asked.as_ref().map_or_else(|_| named().unwrap_or(Client::Claude), |it| it.client);
+    // Where a file may not grow any more, that is an error to be told, not the end of the process.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let is_mute = asked.as_ref().is_ok_and(|asked| asked.name == "pre-compact");
     let answered = catch_unwind(AssertUnwindSafe(|| run(folder, asked)));
     match answered {

@@ -25,7 +25,7 @@ use crate::fault_point;
 use crate::frontmatter;
 use crate::place::Place;
 use crate::run::RunId;
-use crate::store::{Key, Lease, Store, StoreError, Stored, Version};
+use crate::store::{Key, Lease, Prepared, Store, StoreError, Stored, Version};
 use crate::topics;
 use crate::world::{self, Walk};
 
@@ -55,6 +55,60 @@ pub struct FileStore {
     folders: RefCell<HashMap<RunId, PathBuf>>,
     /// Of each workflow, the runs that have ended, and in which version.
     ended: RefCell<HashMap<String, HashMap<String, String>>>,
+}
+
+/// A new value in a temporary file beside the old one.
+struct NewFile {
+    path: PathBuf,
+    temporary: PathBuf,
+    expected: Option<Version>,
+    version: Version,
+}
+
+impl Prepared for NewFile {
+    fn version(&self) -> Version {
+        self.version.clone()
+    }
+
+    fn put(self: Box<Self>) -> Result<(), StoreError> {
+        let NewFile { path, temporary, expected, .. } = &*self;
+        let replaced = replace(temporary, path, expected.as_ref());
+        if !replaced.map_err(failed("replace", path))? {
+            return Err(StoreError::Conflict(path.display().to_string()));
+        }
+        sync_folder(path).map_err(failed("flush the folder of", path))
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
+/// A new message of a topic, which is the topic's value once it is posted.
+struct NewMessage {
+    folder: PathBuf,
+    topic: String,
+    expected: Option<Version>,
+    id: String,
+    body: String,
+}
+
+impl Prepared for NewMessage {
+    fn version(&self) -> Version {
+        Version(self.id.clone())
+    }
+
+    fn put(self: Box<Self>) -> Result<(), StoreError> {
+        let NewMessage { folder, topic, expected, id, body } = &*self;
+        let expected = expected.as_ref().map(|version| version.0.as_str());
+        let posted = topics::post(folder, topic, expected, id, body);
+        match posted.map_err(failed("write", folder))? {
+            true => Ok(()),
+            false => Err(StoreError::Conflict(folder.display().to_string())),
+        }
+    }
 }
 
 struct FileLease(
@@ -404,15 +458,20 @@ impl Store for FileStore {
         fs::remove_file(&path).map_err(failed("remove", &path))
     }
 
-    fn put(&self, key: &Key, expected: Option<&Version>, bytes: &[u8]) -> Result<(), StoreError> {
+    fn prepare(
+        &self,
+        key: &Key,
+        expected: Option<&Version>,
+        bytes: &[u8],
+    ) -> Result<Box<dyn Prepared + '_>, StoreError> {
         let path = self.path(key)?;
+        let expected = expected.cloned();
         if let Some(topic) = topic_of(key) {
             let body = Json::parse(bytes).map(|body| body.to_text(None));
             let body = body.map_err(|error| StoreError::Refused(error.to_string()))?;
-            let expected = expected.map(|version| version.0.as_str());
-            let posted = topics::post(&path, topic, Some(expected), body.trim_end());
-            let posted = posted.map_err(failed("write", &path))?;
-            return posted.map(drop).ok_or(StoreError::Conflict(path.display().to_string()));
+            let id = topics::new_id().map_err(failed("write", &path))?;
+            let (topic, body) = (topic.to_string(), body.trim_end().to_string());
+            return Ok(Box::new(NewMessage { folder: path, topic, expected, id, body }));
         }
         let merged;
         let mut bytes = bytes;
@@ -437,20 +496,17 @@ impl Store for FileStore {
         let _ = fs::remove_file(&temporary);
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
         let mut file = file.map_err(failed("write", &temporary))?;
-        file.write_all(bytes).map_err(failed("write", &temporary))?;
-        if let Ok(meta) = fs::metadata(&path) {
+        // From here on, what is not put is removed.
+        let mut new = NewFile { path, temporary, expected, version: Version(String::new()) };
+        file.write_all(bytes).map_err(failed("write", &new.temporary))?;
+        if let Ok(meta) = fs::metadata(&new.path) {
             let _ = file.set_permissions(meta.permissions());
         }
         // Without this a power cut after the rename could leave an empty file.
-        file.sync_all().map_err(failed("flush", &temporary))?;
-        drop(file);
+        file.sync_all().map_err(failed("flush", &new.temporary))?;
+        new.version = version(&file.metadata().map_err(failed("read", &new.temporary))?);
         fault_point::reach("temporary-written");
-        let replaced = replace(&temporary, &path, expected).map_err(failed("replace", &path))?;
-        let _ = fs::remove_file(&temporary);
-        if !replaced {
-            return Err(StoreError::Conflict(path.display().to_string()));
-        }
-        sync_folder(&path).map_err(failed("flush the folder of", &path))
+        Ok(Box::new(new))
     }
 
     fn append_text(&self, place: &str, line: &str) -> Result<(), StoreError> {
@@ -504,7 +560,7 @@ impl Store for FileStore {
         let path = self.path(&Key::Journal(run.clone()))?;
         let file = OpenOptions::new().create(true).read(true).append(true).open(&path);
         let mut file = file.map_err(failed("open", &path))?;
-        let length = file.metadata().map_err(failed("read", &path))?.len();
+        let mut length = file.metadata().map_err(failed("read", &path))?.len();
         let mut end = [b'\n'];
         if length > 0 {
             file.read_exact_at(&mut end, length - 1).map_err(failed("read", &path))?;
@@ -512,7 +568,8 @@ impl Store for FileStore {
         if end != *b"\n" {
             // The line was never answered for, since an answer follows its commit.
             let (_, torn) = self.last_line(run)?;
-            file.set_len(length - torn as u64).map_err(failed("repair", &path))?;
+            length -= torn as u64;
+            file.set_len(length).map_err(failed("repair", &path))?;
         }
         let mut text = String::with_capacity(line.len() + 1);
         text.push_str(line);
@@ -521,8 +578,12 @@ impl Store for FileStore {
             let _ = file.write_all(&text.as_bytes()[..text.len() / 2]);
             std::process::abort();
         }
-        file.write_all(text.as_bytes()).map_err(failed("write", &path))?;
-        file.sync_data().map_err(failed("flush", &path))
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
+        if written.is_err() {
+            // What is not answered for is not on record, also where the disk is full.
+            let _ = file.set_len(length);
+        }
+        written.map_err(failed("write", &path))
     }
 
     fn last_line(&self, run: &RunId) -> Result<(Option<String>, usize), StoreError> {

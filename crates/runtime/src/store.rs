@@ -51,6 +51,16 @@ pub enum StoreError {
 /// The exclusive use of a run; it ends when this is dropped, or with the process.
 pub trait Lease {}
 
+/// A new value that is ready to be put in the place of the old one. Where it is not put, nothing is left
+/// of it.
+pub trait Prepared {
+    /// The version that it will be.
+    fn version(&self) -> Version;
+
+    /// Puts it in its place, whole or not at all, if the old one is still what was expected.
+    fn put(self: Box<Self>) -> Result<(), StoreError>;
+}
+
 /// A store of runs.
 pub trait Store {
     /// Waits for the exclusive use of a run; of a workflow, where the run has no name.
@@ -90,8 +100,19 @@ pub trait Store {
     /// Removes a value, if it is still what `expected` says.
     fn remove(&self, key: &Key, expected: &Version) -> Result<(), StoreError>;
 
-    /// Stores a value, whole or not at all, if it is still what `expected` says (`None`: absent).
-    fn put(&self, key: &Key, expected: Option<&Version>, bytes: &[u8]) -> Result<(), StoreError>;
+    /// Gets a new value ready: whatever can fail for want of room or rights fails now, and nobody sees
+    /// it yet. It replaces a value that is what `expected` says (`None`: absent).
+    fn prepare(
+        &self,
+        key: &Key,
+        expected: Option<&Version>,
+        bytes: &[u8],
+    ) -> Result<Box<dyn Prepared + '_>, StoreError>;
+
+    /// Stores a value, whole or not at all.
+    fn put(&self, key: &Key, expected: Option<&Version>, bytes: &[u8]) -> Result<(), StoreError> {
+        self.prepare(key, expected, bytes)?.put()
+    }
 
     /// Adds a line to a text, made where there is none.
     fn append_text(&self, place: &str, line: &str) -> Result<(), StoreError>;

@@ -73,19 +73,20 @@ pub fn latest(folder: &Path, topic: &str) -> io::Result<Option<Message>> {
     Ok(look(folder, topic)?.1)
 }
 
-/// Adds a message, if the latest is still the expected one; its id.
+/// Adds a message with an id of its own, if the latest is still the expected one; whether it was.
 pub fn post(
     folder: &Path,
     topic: &str,
-    expected: Option<Option<&str>>,
+    expected: Option<&str>,
+    id: &str,
     body: &str,
-) -> io::Result<Option<String>> {
+) -> io::Result<bool> {
     fs::create_dir_all(folder)?;
     let _lock = locked(folder)?;
     let (known, last) = look(folder, topic)?;
     let last = last.map(|message| message.id);
-    if expected.is_some_and(|expected| expected != last.as_deref()) {
-        return Ok(None);
+    if expected != last.as_deref() {
+        return Ok(false);
     }
     let path = folder.join("messages.jsonl");
     let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
@@ -108,9 +109,8 @@ pub fn post(
             id
         }
     };
-    let id = new_id()?;
     add(NewLine::Message {
-        id: &id,
+        id,
         topic_id: &topic_id,
         parent_id: None,
         body,
@@ -124,7 +124,7 @@ pub fn post(
     }
     file.write_all(text.as_bytes())?;
     file.sync_data()?;
-    Ok(Some(id))
+    Ok(true)
 }
 
 /// The topic's id and its latest message. Of several topics with one name, as a merge of two

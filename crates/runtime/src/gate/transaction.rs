@@ -24,7 +24,7 @@ use crate::fault_point;
 use crate::journal::{self, Line};
 use crate::ledger::{Cancelled, Ledger, Tampered};
 use crate::run::RunId;
-use crate::store::{Key, StoreError, Version};
+use crate::store::{Key, Prepared, StoreError, Version};
 
 /// How often a step is decided again because somebody edited the document meanwhile.
 const MAX_TRIES: usize = 5;
@@ -261,20 +261,46 @@ impl Gate<'_> {
 
     /// Writes: the line, the document, the ledger. Then come what could only be done once the step
     /// counts, and those who want to be told.
+    ///
+    /// Before the line is written, the new document and the new ledger lie ready on the disk: where there
+    /// is no room for them, nothing has happened, and the journal does not say that it has. What is left
+    /// after the line are two renames.
     fn write(&self, found: &Found, writes: Writes) -> Result<Written, GateError> {
         let Writes { mut ledger, version, line, mut notes, document, effects, ends, tells } =
             writes;
         let is_answer = line.as_ref().is_some_and(|line| line.event.is_question());
-        if let Some(mut line) = line {
-            line.notes.splice(0..0, notes.iter().cloned());
-            notes.extend(self.append(&found.id, &mut ledger, line)?);
-        }
-        fault_point::reach("after-journal");
-        self.change(found, &mut ledger, document, &effects)?;
-        self.transcribe(&effects, &mut notes);
+        let line = match line {
+            Some(mut line) => {
+                line.notes.splice(0..0, notes.iter().cloned());
+                let (text, said) = self.seal(&found.id, &mut ledger, line)?;
+                notes.extend(said);
+                Some(text)
+            }
+            None => None,
+        };
         let key = Key::Document(found.place.clone());
+        let prepared = match &document {
+            Change::Put(expected, bytes) => {
+                ledger.written = true;
+                Some(self.store.prepare(&key, expected.as_ref(), bytes)?)
+            }
+            Change::Remove(_) => {
+                ledger.removed = true;
+                None
+            }
+            Change::Instead(bytes) => {
+                self.store.set_aside(&key)?;
+                let before = self.store.version(&key)?;
+                Some(self.store.prepare(&key, before.as_ref(), bytes)?)
+            }
+            Change::None => None,
+        };
         if ends {
-            ledger.finished = self.store.version(&key)?.map(|version| version.0);
+            let now = match &prepared {
+                Some(prepared) => Some(prepared.version()),
+                None => self.store.version(&key)?,
+            };
+            ledger.finished = now.map(|version| version.0);
         }
         // At a stop the user is told, also what was found out before; else at the next one.
         if is_answer {
@@ -282,9 +308,17 @@ impl Gate<'_> {
         } else {
             ledger.untold.extend(notes.iter().cloned());
         }
+        let own = Key::Ledger(found.id.clone());
+        let new = self.store.prepare(&own, version.as_ref(), &to_bytes(&ledger)?)?;
+        if let Some(text) = &line {
+            self.store.append(&found.id, text)?;
+            *self.own_line.borrow_mut() = Some((found.id.clone(), ledger.seq));
+        }
+        fault_point::reach("after-journal");
+        self.change(&key, &document, prepared, &effects)?;
+        self.transcribe(&effects, &mut notes);
         fault_point::reach("after-document");
-        let bytes = to_bytes(&ledger)?;
-        self.store.put(&Key::Ledger(found.id.clone()), version.as_ref(), &bytes)?;
+        new.put()?;
         if let (Some(version), true) = (&ledger.finished, ledger.untold.is_empty()) {
             self.store.note_ended(&found.id, &Version(version.clone()));
         }
@@ -299,52 +333,38 @@ impl Gate<'_> {
 
     fn change(
         &self,
-        found: &Found,
-        ledger: &mut Ledger,
-        document: Change,
+        key: &Key,
+        document: &Change,
+        prepared: Option<Box<dyn Prepared + '_>>,
         effects: &[Effect],
     ) -> Result<(), GateError> {
-        let key = Key::Document(found.place.clone());
-        match document {
-            Change::None => {}
-            Change::Remove(version) => {
-                if let Some(version) = &version {
-                    self.store.remove(&key, version)?;
-                }
-                ledger.removed = true;
-            }
-            Change::Instead(bytes) => {
-                self.store.set_aside(&key)?;
-                let before = self.store.version(&key)?;
-                self.store.put(&key, before.as_ref(), &bytes)?;
-            }
-            Change::Put(version, bytes) => {
-                let is_final =
-                    |effect: &Effect| matches!(effect, Effect::Run(..) | Effect::Move { .. });
-                let acted = effects.iter().any(is_final);
-                let put = self.store.put(&key, version.as_ref(), &bytes);
-                put.map_err(|error| match error {
-                    // Its commands must not run twice, and what was moved is no longer where the
-                    // rules would look for it.
-                    StoreError::Conflict(place) if acted => GateError::Other(format!(
-                        "{place} was changed meanwhile: commands have run and files were moved, but \
-                         nothing else was done"
-                    )),
-                    error => error.into(),
-                })?;
-                ledger.written = true;
-            }
+        if let Some(prepared) = prepared {
+            let is_final =
+                |effect: &Effect| matches!(effect, Effect::Run(..) | Effect::Move { .. });
+            let acted = effects.iter().any(is_final);
+            return prepared.put().map_err(|error| match error {
+                // Its commands must not run twice, and what was moved is no longer where the rules
+                // would look for it.
+                StoreError::Conflict(place) if acted => GateError::Other(format!(
+                    "{place} was changed meanwhile: commands have run and files were moved, but \
+                     nothing else was done"
+                )),
+                error => error.into(),
+            });
+        }
+        if let Change::Remove(Some(version)) = document {
+            self.store.remove(key, version)?;
         }
         Ok(())
     }
 
-    /// Appends a line that continues the chain, and counts it; what was noticed about the journal.
-    fn append(
+    /// A line that continues the chain, counted; and what was noticed about the journal.
+    fn seal(
         &self,
         id: &RunId,
         ledger: &mut Ledger,
         mut line: Line,
-    ) -> Result<Vec<String>, GateError> {
+    ) -> Result<(String, Vec<String>), GateError> {
         let mut said = Vec::new();
         let (last, torn) = self.store.last_line(id)?;
         let position = last.as_deref().map(journal::position);
@@ -383,10 +403,8 @@ impl Gate<'_> {
         }
         ledger.seq = line.seq;
         let text = line.bound().seal().map_err(|error| GateError::Other(error.to_string()))?;
-        self.store.append(id, &text)?;
-        *self.own_line.borrow_mut() = Some((id.clone(), ledger.seq));
         ledger.head = journal::position(&text).map(|(_, hash)| hash).unwrap_or_default();
-        Ok(said)
+        Ok((text, said))
     }
 }
 
