@@ -131,7 +131,7 @@ fn our_own_files_are_not_written_through_links_out_of_the_project() {
     let scene = Scene::with_triage(1);
     let outside = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(outside.path(), "precious, without a newline").unwrap();
-    for name in ["journal.jsonl", "ledger.json", "lock"] {
+    for name in ["journal.jsonl", "run.json", "lock"] {
         let link = scene.path(&format!(".phasegate/runs/triage/web/{name}"));
         std::fs::create_dir_all(link.parent().unwrap()).unwrap();
         let _ = std::fs::remove_file(&link);
@@ -226,11 +226,11 @@ fn a_configuration_with_errors_allows_and_names_the_line() {
 fn a_corrupt_ledger_is_set_aside_and_said() {
     let scene = Scene::with_triage(1);
     scene.stop().blocks("1 of 1");
-    scene.file(".phasegate/runs/triage/web/ledger.json", "{ broken");
+    scene.file(".phasegate/runs/triage/web/run.json", "{ broken");
     let said = scene.stop();
     said.blocks("1 of 1");
-    assert!(said.json["systemMessage"].as_str().unwrap().contains("ledger.json.corrupt-1"));
-    assert_eq!(scene.read(".phasegate/runs/triage/web/ledger.json.corrupt-1"), "{ broken");
+    assert!(said.json["systemMessage"].as_str().unwrap().contains("run.json.corrupt-1"));
+    assert_eq!(scene.read(".phasegate/runs/triage/web/run.json.corrupt-1"), "{ broken");
     scene.ok(&["log", "--verify"]);
 }
 
@@ -239,7 +239,7 @@ fn a_cancelled_run_stays_cancelled_without_its_ledger() {
     let scene = Scene::with_triage(1);
     scene.stop().blocks("1 of 1");
     scene.ok(&["cancel"]);
-    scene.file(".phasegate/runs/triage/web/ledger.json", "{ broken");
+    scene.file(".phasegate/runs/triage/web/run.json", "{ broken");
     scene.stop().allows();
     scene.stop().allows();
 }
@@ -254,4 +254,48 @@ fn a_journal_that_cannot_be_continued_is_set_aside() {
     assert!(
         scene.journal("triage/web")[0]["notes"].to_string().contains("journal.jsonl.corrupt-1")
     );
+}
+
+#[test]
+fn a_ledger_of_a_later_version_is_left_alone() {
+    let scene = Scene::with_triage(1);
+    scene.stop().blocks("1 of 1");
+    let path = ".phasegate/runs/triage/web/run.json";
+    let mut ledger = scene.json(path);
+    ledger["schema"] = 99.into();
+    ledger["later"] = "kept".into();
+    scene.file(path, ledger.to_string());
+    scene.stop().allows_saying("it was written by a later version of Phasegate (format 99)");
+    let ran = scene.by_hand(&["cancel", "triage/web"]);
+    assert!(ran.stderr.contains("by a later version"), "{ran:?}");
+    assert_eq!(scene.json(path), ledger);
+}
+
+#[test]
+fn a_ledger_of_version_0_1_0_is_taken_over_once() {
+    let scene = Scene::with_triage(2);
+    scene.stop().blocks("2 of 2");
+    let (new, old) =
+        (".phasegate/runs/triage/web/run.json", ".phasegate/runs/triage/web/ledger.json");
+    let ledger = scene.json(new);
+    let flat = serde_json::json!({
+        "schema": 1, "run": "triage/web", "seq": ledger["position"]["seq"],
+        "head": ledger["position"]["head"], "document": ledger["position"]["document"],
+        "owner": ledger["session"]["owner"], "insisting": ledger["session"]["last_block"],
+        "tally": ledger["work"]["tally"], "phase": "triage", "written": true,
+        "protected": ledger["tamper"]["protected"],
+        "definition": ledger["definition"]["digest"],
+        "definition_copy": ledger["definition"]["copy"],
+    });
+    std::fs::remove_file(scene.path(new)).unwrap();
+    scene.file(old, flat.to_string());
+    scene.stop_of("other", false).allows();
+    scene.result(0, true, "g");
+    scene.stop_again().blocks("1 of 2");
+    assert!(!scene.exists(old));
+    let now = scene.json(new);
+    assert_eq!((&now["schema"], &now["position"]["seq"]), (&2.into(), &2.into()));
+    assert_eq!(now["work"]["tally"]["blocks"], 2);
+    assert_eq!(now["tamper"]["changes"], serde_json::Value::Null, "{now}");
+    scene.ok(&["log", "--verify"]);
 }

@@ -195,8 +195,8 @@ fn what_outlasts_a_client_runs_without_it() {
         finish(scene.spawn(command, payload.to_string().as_bytes()))
     };
     let settled = || {
-        let ledger = scene.json(".phasegate/runs/slow/x/ledger.json");
-        ledger["failed"]["t"].is_object() || ledger["checks"]["t"].is_object()
+        let ledger = scene.json(".phasegate/runs/slow/x/run.json");
+        ledger["work"]["failed"]["t"].is_object() || ledger["work"]["checks"]["t"].is_object()
     };
     let ran = stop(false);
     assert_eq!(ran.stdout.trim(), "{}");
@@ -211,7 +211,7 @@ fn what_outlasts_a_client_runs_without_it() {
     scene.file("good", "");
     assert!(stop(true).stderr.contains("it runs in the background"));
     crate::phases::eventually("the check has run", || {
-        scene.json(".phasegate/runs/slow/x/ledger.json")["checks"]["t"].is_object()
+        scene.json(".phasegate/runs/slow/x/run.json")["work"]["checks"]["t"].is_object()
     });
     let ran = stop(true);
     assert_eq!(ran.stdout.trim(), "{}", "{ran:?}");
@@ -246,8 +246,10 @@ fn a_review_that_fails_in_the_background_is_said_once() {
         finish(scene.spawn(command, payload.to_string().as_bytes())).stderr
     };
     assert!(stop("1").contains("it runs in the background"));
-    let ledger = ".phasegate/runs/rev/x/ledger.json";
-    crate::phases::eventually("it has failed", || scene.json(ledger)["unreviewed"].is_string());
+    let ledger = ".phasegate/runs/rev/x/run.json";
+    crate::phases::eventually("it has failed", || {
+        scene.json(ledger)["work"]["unreviewed"].is_string()
+    });
     let said = stop("1");
     assert!(said.contains("ended with exit code 3"), "{said}");
     assert_eq!(scene.read("runs").lines().count(), 1);

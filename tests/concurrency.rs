@@ -27,10 +27,10 @@ fn twenty_concurrent_hooks_are_twenty_decisions() {
     let numbers: Vec<u64> = journal.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
     assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
     scene.ok(&["log", "--verify"]);
-    let ledger = scene.json(".phasegate/runs/triage/web/ledger.json");
-    assert_eq!(ledger["seq"], 20);
+    let ledger = scene.json(".phasegate/runs/triage/web/run.json");
+    assert_eq!(ledger["position"]["seq"], 20);
     let blocks = journal.iter().filter(|line| line["answer"]["decision"] == "block").count();
-    assert_eq!(ledger["tally"]["blocks"], blocks);
+    assert_eq!(ledger["work"]["tally"]["blocks"], blocks);
 }
 
 #[test]

@@ -243,9 +243,9 @@ fn the_owner_of_a_run_is_gone() {
     let scene = installed();
     scene.file(STATE, "{\"phase\": \"triage\", \"batch_size\": 2, \"entries\": [{\"entry_index\": 0, \"name\": \"e\", \"status\": \"pending\"}]}");
     scene.stop();
-    let ledger = ".phasegate/runs/triage/web/ledger.json";
+    let ledger = ".phasegate/runs/triage/web/run.json";
     let mut value = scene.json(ledger);
-    value["owner"]["seen"] = json!("2026-01-01T00:00:00Z");
+    value["session"]["owner"]["seen"] = json!("2026-01-01T00:00:00Z");
     scene.file(ledger, value.to_string());
     finds(
         &scene,

@@ -123,7 +123,7 @@ fn happen(scene: &Scene, original: &str, event: &Happens) -> Option<Said> {
         }
         Happens::Ledger(text) => {
             if scene.exists(".phasegate/runs/triage/web") {
-                scene.file(".phasegate/runs/triage/web/ledger.json", text);
+                scene.file(".phasegate/runs/triage/web/run.json", text);
             }
         }
     }

@@ -84,9 +84,9 @@ fn reviews_go_on_until_two_are_clean() {
         (state(&scene)["reviews"].clone(), state(&scene)["clean"].clone()),
         (3.into(), 2.into())
     );
-    let ledger = scene.json(".phasegate/runs/polish/polish/ledger.json");
+    let ledger = scene.json(".phasegate/runs/polish/polish/run.json");
     assert_eq!(
-        (&ledger["tally"]["reviews"], &ledger["tally"]["micro_dollars"]),
+        (&ledger["work"]["tally"]["reviews"], &ledger["work"]["tally"]["micro_dollars"]),
         (&3.into(), &750_000.into())
     );
     let lines = scene.journal("polish/polish");

@@ -32,9 +32,9 @@ fn each_session_takes_a_run_of_its_own() {
 fn a_run_whose_owner_is_silent_is_adopted_visibly() {
     let scene = Scene::with_triage(2);
     scene.stop_of("one", false).blocks("2 of 2");
-    let path = ".phasegate/runs/triage/web/ledger.json";
+    let path = ".phasegate/runs/triage/web/run.json";
     let mut ledger = scene.json(path);
-    ledger["owner"]["seen"] = "2020-01-01T00:00:00Z".into();
+    ledger["session"]["owner"]["seen"] = "2020-01-01T00:00:00Z".into();
     scene.file(path, ledger.to_string());
     let said = scene.stop_of("two", false);
     said.blocks("2 of 2");
@@ -158,15 +158,15 @@ fn a_session_is_told_where_its_run_is() {
 
 #[test]
 fn every_hook_of_the_owner_is_a_sign_of_life() {
-    let path = ".phasegate/runs/triage/web/ledger.json";
+    let path = ".phasegate/runs/triage/web/run.json";
     for event in ["session-start", "user-prompt-submit", "subagent-stop", "pre-compact"] {
         let scene = Scene::with_triage(2);
         scene.stop_of("one", false).blocks("2 of 2");
         let mut ledger = scene.json(path);
-        ledger["owner"]["seen"] = "2020-01-01T00:00:00Z".into();
+        ledger["session"]["owner"]["seen"] = "2020-01-01T00:00:00Z".into();
         scene.file(path, ledger.to_string());
         scene.hook_of(event, "two", &json!({}));
-        assert_eq!(scene.json(path)["owner"]["session"], "one", "a sign takes nothing");
+        assert_eq!(scene.json(path)["session"]["owner"]["session"], "one", "a sign takes nothing");
         let said = scene.hook_of(event, "one", &json!({}));
         assert_eq!((said.code, said.json.get("decision")), (Some(0), None));
         scene.stop_of("two", false).allows();

@@ -293,9 +293,9 @@ fn what_is_noticed_before_a_check_is_still_said_after_it() {
     scene.ok(&["notes", "start"]);
     scene.stop_of("one", false).blocks("Write NOTES.md");
     scene.file(".phasegate/notes/notes.json", r#"{"phase":"working","note":"mine"}"#);
-    let path = ".phasegate/runs/notes/notes/ledger.json";
+    let path = ".phasegate/runs/notes/notes/run.json";
     let mut ledger = scene.json(path);
-    ledger["owner"]["seen"] = "2020-01-01T00:00:00Z".into();
+    ledger["session"]["owner"]["seen"] = "2020-01-01T00:00:00Z".into();
     scene.file(path, ledger.to_string());
     let said = scene.stop_of("two", false);
     said.blocks("Write NOTES.md");

@@ -226,3 +226,41 @@ fn live() {
     }
     assert!(found.is_empty(), "{} sequences differ:\n{}", found.len(), found.join("\n"));
 }
+
+/// Both versions at work in one project, event by event: nothing is lost, and nobody is held by what
+/// the other one has ended.
+#[test]
+#[ignore = "needs the binary of 0.1.0: `just differ`"]
+fn beside() {
+    let old = PathBuf::from(std::env::var_os("PHASEGATE_OLD").unwrap());
+    for role in Role::all() {
+        for seed in 0..6 {
+            let mut dice = Dice::new(seed);
+            let mut stage = Stage::new(&old, &role.opening(&mut dice));
+            let mut ops: Vec<Op> = role.begin();
+            let mut lines = 0;
+            for number in 0..LENGTH {
+                if ops.is_empty() {
+                    ops = role.next(&mut dice, &stage);
+                }
+                stage.binary = if dice.percent(50) { old.clone() } else { PathBuf::from(BINARY) };
+                let seen = stage.play(&ops.remove(0));
+                let place = format!("{} {seed} step {number}", role.name());
+                assert!(!seen.err.contains("panicked"), "{place}: {}", seen.err);
+                for line in &seen.journal {
+                    assert!(line["event"].is_object(), "{place}: a broken line");
+                }
+                let now = stage.journal_lines();
+                assert!(now >= lines, "{place}: a line was lost");
+                lines = now;
+            }
+            for (cancels, stops) in [(&old, Path::new(BINARY)), (&old, &old)] {
+                stage.binary = cancels.clone();
+                stage.play(&roles::cancel());
+                stage.binary = stops.to_path_buf();
+                let seen = stage.play(&roles::stop(false));
+                assert!(!seen.out.contains("block"), "{} {seed}: held: {}", role.name(), seen.out);
+            }
+        }
+    }
+}

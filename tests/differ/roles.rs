@@ -120,8 +120,13 @@ fn person(args: &[&str]) -> Op {
 }
 
 /// A stop of the session that works on the run.
-fn stop(again: bool) -> Op {
+pub fn stop(again: bool) -> Op {
     says("Done.", again)
+}
+
+/// A person ends the run.
+pub fn cancel() -> Op {
+    person(&["cancel", "--reason", "enough"])
 }
 
 fn says(text: &str, again: bool) -> Op {

@@ -17,7 +17,7 @@ const OWN: [&str; 8] =
 
 pub struct Stage {
     folder: tempfile::TempDir,
-    binary: PathBuf,
+    pub binary: PathBuf,
     committed: BTreeMap<String, String>,
     /// The files as they were last seen, and how many lines each journal had.
     files: BTreeMap<String, String>,
@@ -243,6 +243,11 @@ impl Stage {
         let output = self.command().args(["status", "--json"]).output().unwrap();
         let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         status["runs"][0]["phase"].as_str().unwrap_or_default().to_string()
+    }
+
+    /// How many lines all journals have.
+    pub fn journal_lines(&self) -> usize {
+        self.lines.values().sum()
     }
 
     /// Kills whoever supervises an agent here.

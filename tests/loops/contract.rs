@@ -218,7 +218,7 @@ fn a_cancel_from_outside_is_the_loops_own_and_sticks() {
     assert!(!status.contains("outside"), "the cancelled loop is gone: {status}");
     iterates(&say(&scene, "x"), 1, 5);
     // A lost ledger does not bring the cancel back.
-    std::fs::remove_file(scene.path(".phasegate/runs/loop/current/ledger.json")).unwrap();
+    std::fs::remove_file(scene.path(".phasegate/runs/loop/current/run.json")).unwrap();
     let said = say(&scene, "x");
     assert_eq!(said.json["decision"], "block", "{said:?}");
 }

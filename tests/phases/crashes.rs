@@ -160,7 +160,7 @@ fn a_ledger_that_is_lost_leaves_no_phase_under_review_for_ever() {
     phases.ok(&["deploy", "--prompt", "x"]);
     phases.becomes(0, "UNDER_REVIEW");
     kill_supervisors(&phases, None);
-    std::fs::remove_file(phases.scene.path(&format!(".phasegate/runs/{RUN}/ledger.json"))).unwrap();
+    std::fs::remove_file(phases.scene.path(&format!(".phasegate/runs/{RUN}/run.json"))).unwrap();
     // Nobody is known any more who could give a verdict.
     phases.stop(false);
     eventually("somebody is called", || {

@@ -147,8 +147,8 @@ fn two_sessions_do_not_take_each_others_plans() {
     // also when it touches it.
     plans.scene.file(".taskie/plans/api/plan.md", "# Touched by s2\n");
     of("s2").allows();
-    let ledger = plans.scene.json(".phasegate/runs/plan/api/ledger.json");
-    assert_eq!(ledger["owner"]["session"], "s1");
+    let ledger = plans.scene.json(".phasegate/runs/plan/api/run.json");
+    assert_eq!(ledger["session"]["owner"]["session"], "s1");
     // What it writes itself is its own.
     plans.scene.file(".taskie/plans/new/plan.md", "# New\n");
     of("s2").allows_saying("Plan new: structure validated");

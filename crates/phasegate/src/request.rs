@@ -108,7 +108,7 @@ pub fn chosen_among(
     // Of several, the session's own is meant. To look at, one may be guessed: one in which something
     // has happened, or the one whose folder was changed last.
     let is_own = |run: &Found| {
-        let owner = run.ledger.owner.as_ref().map(|it| it.session.as_str());
+        let owner = run.ledger.session.owner.as_ref().map(|it| it.session.as_str());
         session.is_some() && owner == session
     };
     if open.len() > 1 && open.iter().filter(|run| is_own(run)).count() == 1 {
@@ -120,7 +120,7 @@ pub fn chosen_among(
         let names: Vec<String> = open.iter().map(|run| run.id.to_string()).collect();
         return Err(GateError::Other(format!("which run? There are: {}", names.join(", "))));
     }
-    let last = |run: &Found| run.ledger.last.as_ref().map(|last| last.at);
+    let last = |run: &Found| run.ledger.session.last.as_ref().map(|last| last.at);
     let ended = runs.into_iter().max_by_key(last);
     let chosen = open.into_iter().next().or(ended);
     chosen.ok_or_else(|| GateError::Other("there is no run in this project".into()))

@@ -51,7 +51,7 @@ fn line(folder: Option<&Path>, payload: &Payload) -> Option<String> {
     let report = gate.report(run);
     let mut parts = vec![format!("{} · {}", run.id, report.phase), report.condition.to_string()];
     let limits = project.config.limits(&run.id.workflow);
-    let row = run.ledger.tally.blocks_in_a_row;
+    let row = run.ledger.work.tally.blocks_in_a_row;
     parts.push(match limits.blocks_in_a_row {
         None | Some(0) => format!("{row} blocks"),
         Some(limit) => format!("{row}/{limit} blocks"),
@@ -59,7 +59,7 @@ fn line(folder: Option<&Path>, payload: &Payload) -> Option<String> {
     if *standing == Standing::Free {
         parts.push("free".into());
     }
-    if !run.ledger.tampered.is_empty() {
+    if !run.ledger.tamper.changes.is_empty() {
         parts.push("changed from outside".into());
     }
     let more = runs.len() - 1;

@@ -173,7 +173,8 @@ impl FileStore {
                 world::inside(&self.root, Place::of(place).path())
                     .map_err(|why| StoreError::Refused(why.to_string()))
             }
-            Key::Ledger(run) => self.file(run, "ledger.json"),
+            Key::Ledger(run) => self.file(run, "run.json"),
+            Key::OldLedger(run) => self.file(run, "ledger.json"),
             Key::Journal(run) => self.file(run, "journal.jsonl"),
             Key::Definition(run) => self.file(run, "definition.json"),
         }
@@ -277,7 +278,8 @@ impl Store for FileStore {
             }
         }
         // Leftovers of a process that was killed: never renamed, so never valid.
-        let own = ["ledger.json", "definition.json"].map(|name| path.with_file_name(name));
+        let own =
+            ["run.json", "ledger.json", "definition.json"].map(|name| path.with_file_name(name));
         for value in own.into_iter().chain([self.path(document)?]) {
             let _ = fs::remove_file(temporary(&value.canonicalize().unwrap_or(value)));
         }

@@ -122,13 +122,19 @@ pub fn verify(lines: &[String], ledger: &Ledger) -> Result<u64, String> {
         }
         prev = seal.to_string();
         seq = line.seq;
-        if seq == ledger.seq && !ledger.head.is_empty() && prev != ledger.head {
+        if seq == ledger.position.seq
+            && !ledger.position.head.is_empty()
+            && prev != ledger.position.head
+        {
             return Err(format!("line {at} is not the one that the ledger knows"));
         }
     }
     // A process that died after its journal line leaves the ledger behind, never ahead.
-    if seq < ledger.seq {
-        return Err(format!("it ends with line {seq}, but the ledger knows {} lines", ledger.seq));
+    if seq < ledger.position.seq {
+        return Err(format!(
+            "it ends with line {seq}, but the ledger knows {} lines",
+            ledger.position.seq
+        ));
     }
     Ok(seq)
 }

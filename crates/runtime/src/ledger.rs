@@ -1,5 +1,7 @@
 //! Our own bookkeeping of a run: what the state document does not say and must not be asked.
 
+mod v1;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -17,87 +19,127 @@ use crate::governor::Tally;
 /// How many readings are remembered to tell whether something has changed.
 const MOST_READINGS: usize = 256;
 
-/// A run's ledger.
+/// The version of the format that is written. Version 1 was flat, and is read by [`v1`].
+pub const SCHEMA: u32 = 2;
+
+/// What every version of a ledger has.
+#[derive(Deserialize)]
+struct Version {
+    #[serde(default)]
+    schema: u32,
+}
+
+/// Why a ledger cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("{0}")]
+    Broken(String),
+    #[error("it was written by a later version of Phasegate (format {0}): use that one")]
+    Newer(u32),
+}
+
+/// A run's ledger: five records, and which run it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Ledger {
     pub schema: u32,
     pub run: String,
+    pub started_at: Option<Timestamp>,
+    #[serde(default)]
+    pub position: Position,
+    #[serde(default)]
+    pub definition: Pinned,
+    #[serde(default)]
+    pub tamper: Tamper,
+    #[serde(default)]
+    pub session: Session,
+    #[serde(default)]
+    pub work: Work,
+}
+
+/// How far a run has come, in its journal and in its document.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Position {
     /// The number of the last journal line, and its hash.
     pub seq: u64,
-    #[serde(default)]
     pub head: String,
-    pub started_at: Option<Timestamp>,
     /// The place of the state document.
-    #[serde(default)]
     pub document: String,
-    /// The definition that the run keeps to, and the digest of the copy that was made of it.
-    #[serde(default)]
-    pub definition: String,
-    #[serde(default)]
-    pub definition_copy: String,
-    /// The other definition that the user was told of.
-    #[serde(default)]
-    pub definition_told: String,
-    /// The protected fields as our last step left them.
-    #[serde(default)]
-    pub protected: BTreeMap<String, String>,
-    /// Changes of protected fields that were not ours, the last ones.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tampered: Vec<Tampered>,
-    /// How many there were.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub tampered_in_all: u64,
-    /// The session that the run belongs to.
-    #[serde(default)]
-    pub owner: Option<Owner>,
-    /// When a hook last fired for this run.
-    #[serde(default)]
-    pub fired: Option<Timestamp>,
-    #[serde(default)]
-    pub cancelled: Option<Cancelled>,
-    /// The last answer, for people.
-    #[serde(default)]
-    pub last: Option<Last>,
-    /// The block that the agent is working on: our last answer to a stop, if that was a block.
-    #[serde(default)]
-    pub insisting: Option<Insisting>,
-    /// What the run has used up.
-    #[serde(default)]
-    pub tally: Tally,
-    /// The check or review that an event waits for.
-    #[serde(default)]
-    pub checking: Option<Intent>,
-    /// Checks that passed, and on which tree.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub checks: BTreeMap<String, Passed>,
-    /// Why a review that somebody could not wait for has no verdict: that is said once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unreviewed: Option<String>,
-    /// Checks that have failed for somebody who could not wait for them: they count once.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub failed: BTreeMap<String, Ran>,
-    /// The agents that were started, by id.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub agents: IndexMap<String, Record>,
-    /// What the user has not been told yet.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub untold: Vec<String>,
     /// The phase that our last step led to, or in which somebody else has ended the run.
-    #[serde(default)]
     pub phase: String,
-    /// That somebody else has.
-    #[serde(default)]
+    /// Somebody else has ended the run.
     pub ended_by_hand: bool,
     /// There was a document when the run was last looked at.
-    #[serde(default)]
     pub written: bool,
     /// The document was removed by a rule: the run is over.
-    #[serde(default)]
     pub removed: bool,
     /// The version of the document in which the run was found finished: such a run is passed over
     /// without being read.
-    #[serde(default)]
     pub finished: Option<String>,
+}
+
+/// The definition that a run keeps to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pinned {
+    pub digest: String,
+    /// The digest of the copy that was made of it.
+    pub copy: String,
+    /// The other definition that the user was told of.
+    pub told: String,
+}
+
+/// What only the rules may change, and who else has changed it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tamper {
+    /// The protected fields as our last step left them.
+    pub protected: BTreeMap<String, String>,
+    /// Changes of protected fields that were not ours, the last ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Tampered>,
+    /// How many there were.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub count: u64,
+}
+
+/// What concerns the session that works on a run, and the user.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Session {
+    /// The session that the run belongs to.
+    pub owner: Option<Owner>,
+    /// When a hook last fired for this run.
+    pub fired: Option<Timestamp>,
+    /// The block that the agent is working on: our last answer to a stop, if that was a block.
+    pub last_block: Option<LastBlock>,
+    /// The last answer, for people.
+    pub last: Option<Last>,
+    pub cancelled: Option<Cancelled>,
+    /// What the user has not been told yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pending_notices: Vec<String>,
+}
+
+/// What is done for a run, and what it has used up.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Work {
+    pub tally: Tally,
+    /// The check, review or worker that an event waits for.
+    pub checking: Option<Intent>,
+    /// Checks that passed, and on which tree.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub checks: BTreeMap<String, Passed>,
+    /// Checks that have failed for somebody who could not wait for them: they count once.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed: BTreeMap<String, Ran>,
+    /// Why a review that somebody could not wait for has no verdict: that is said once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreviewed: Option<String>,
+    /// The agents that were started, by id.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub agents: IndexMap<String, Record>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
@@ -157,7 +199,7 @@ pub struct Intent {
 
 /// A block, and the world in which it was given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Insisting {
+pub struct LastBlock {
     pub since: Timestamp,
     /// Who was told.
     #[serde(default)]
@@ -170,7 +212,7 @@ pub struct Insisting {
     pub blocks: u32,
 }
 
-impl Insisting {
+impl LastBlock {
     /// Whether the state or the evidence differ from what the block saw. Only evidence that both
     /// looked at can differ.
     pub fn moved_on(&self, document: &str, readings: &[Reading]) -> bool {
@@ -183,22 +225,38 @@ impl Insisting {
 
 impl Ledger {
     /// Whether its last answer was a block, and to this session, as far as sessions are told.
-    pub fn is_insisting(&self, session: &Option<String>) -> bool {
-        let same = |last: &Insisting| {
+    pub fn has_blocked(&self, session: &Option<String>) -> bool {
+        let same = |last: &LastBlock| {
             last.session.is_none() || session.is_none() || last.session == *session
         };
-        self.insisting.as_ref().is_some_and(same)
+        self.session.last_block.as_ref().is_some_and(same)
     }
 
     /// Whether somebody else has set the phase that the document is in.
     pub fn is_ended_by_hand(&self, field: &str, phase: &str) -> bool {
-        let last = self.tampered.iter().rev().find(|change| change.field == field);
+        let last = self.tamper.changes.iter().rev().find(|change| change.field == field);
         last.is_some_and(|change| change.to.trim_matches('"') == phase)
     }
 
     /// Whether the phase is one that our last step did not lead to, though the agent was held.
     pub fn is_left_by_hand(&self, phase: &str) -> bool {
-        self.insisting.is_some() && !self.phase.is_empty() && self.phase != phase
+        self.session.last_block.is_some()
+            && !self.position.phase.is_empty()
+            && self.position.phase != phase
+    }
+
+    /// Reads a ledger.
+    ///
+    /// # Errors
+    /// Where it is not one, or was written by a later version, whose fields would be lost.
+    pub fn read(bytes: &[u8]) -> Result<Ledger, Unreadable> {
+        let unreadable = |error: serde_json::Error| Unreadable::Broken(error.to_string());
+        let Version { schema } = serde_json::from_slice(bytes).map_err(unreadable)?;
+        match schema {
+            ..=1 => v1::read(bytes).map_err(unreadable),
+            SCHEMA => serde_json::from_slice(bytes).map_err(unreadable),
+            _ => Err(Unreadable::Newer(schema)),
+        }
     }
 
     /// The ledger of the next run with the same document: only the journal goes on.
@@ -208,17 +266,23 @@ impl Ledger {
         Ledger {
             schema: self.schema,
             run: self.run.clone(),
-            seq: self.seq,
-            head: self.head.clone(),
             started_at: Some(now),
-            owner: session.map(|session| Owner { session: session.to_string(), seen: now }),
+            position: Position {
+                seq: self.position.seq,
+                head: self.position.head.clone(),
+                ..Position::default()
+            },
+            session: Session {
+                owner: session.map(|session| Owner { session: session.to_string(), seen: now }),
+                ..Session::default()
+            },
             ..Ledger::default()
         }
     }
 
     /// The outcome that was last recorded.
     pub fn outcome(&self) -> Option<Outcome> {
-        self.last.as_ref().and_then(|last| last.answer.outcome())
+        self.session.last.as_ref().and_then(|last| last.answer.outcome())
     }
 }
 

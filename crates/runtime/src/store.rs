@@ -14,6 +14,9 @@ pub enum Key {
     Text(String),
     /// A run's bookkeeping.
     Ledger(RunId),
+    /// The same as version 0.1.0 keeps it, which does not look at versions: it has another name, so that
+    /// neither overwrites what the other knows.
+    OldLedger(RunId),
     /// A run's journal, as a whole.
     Journal(RunId),
     /// The definition that a run keeps to.

@@ -183,7 +183,7 @@ impl Agent for Scripted<'_> {
         self.stops += 1;
         let answer = self.demo.stop(after_block, said)?;
         let reason = answer.reason.filter(|_| answer.decision.as_deref() == Some("block"));
-        let last = self.run()?.ledger.last.as_ref().map(|last| last.answer.clone());
+        let last = self.run()?.ledger.session.last.as_ref().map(|last| last.answer.clone());
         let text = reason.clone().or(answer.system_message).unwrap_or_default();
         let answer = match reason {
             Some(reason) => Answer::Block { reason },

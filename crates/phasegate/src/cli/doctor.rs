@@ -256,11 +256,11 @@ impl Doctor<'_> {
                 self.row(row_id, "run", Status::Fail, summary, Some(remedy));
                 continue;
             }
-            if run.ledger.fired.is_none() {
+            if run.ledger.session.fired.is_none() {
                 let summary = format!("run {id} is armed, but no hook has fired for it");
                 let remedy = "see that the session runs in this project, with the hook installed; then let the agent stop once";
                 self.row(row_id.clone(), "run", Status::Warn, summary, Some(remedy.into()));
-            } else if let Some(fired) = run.ledger.fired {
+            } else if let Some(fired) = run.ledger.session.fired {
                 self.ok(
                     &row_id,
                     "run",
@@ -271,7 +271,7 @@ impl Doctor<'_> {
                     ),
                 );
             }
-            if let Some(owner) = &run.ledger.owner {
+            if let Some(owner) = &run.ledger.session.owner {
                 let silent = Timestamp::now().duration_since(owner.seen);
                 if silent.unsigned_abs() > SILENT {
                     let summary = format!(
@@ -285,8 +285,9 @@ impl Doctor<'_> {
                     self.row(format!("{row_id}.owner"), "run", Status::Warn, summary, Some(remedy));
                 }
             }
-            if !run.ledger.tampered.is_empty() {
-                let last = run.ledger.tampered.last().map(ToString::to_string).unwrap_or_default();
+            if !run.ledger.tamper.changes.is_empty() {
+                let last =
+                    run.ledger.tamper.changes.last().map(ToString::to_string).unwrap_or_default();
                 let row = self.row(
                     format!("{row_id}.tampered"),
                     "run",

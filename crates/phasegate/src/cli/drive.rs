@@ -158,7 +158,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         (state.agent, state.session) = (name, None);
     }
     let session = format!("drive-{}", found.id);
-    if let Some(owner) = found.ledger.owner.as_ref().filter(|owner| owner.session != session) {
+    if let Some(owner) =
+        found.ledger.session.owner.as_ref().filter(|owner| owner.session != session)
+    {
         print::note(&format!("takes run {} over from session {}", found.id, owner.session));
     }
     gate.give(&found, &event("adopt"), Some(session.as_str()))?;
@@ -281,13 +283,13 @@ impl Agent for Driver<'_> {
             // What works in the background is waited for: nobody else is there to do it.
             let background = matches!(answer, Answer::Allow { until: Some(Until::Background), .. });
             let alive = gate.run(&self.run).is_ok_and(|found| {
-                found.ledger.agents.values().any(|agent| !Record::is_over(agent))
+                found.ledger.work.agents.values().any(|agent| !Record::is_over(agent))
             });
             if background && alive {
-                let seq = gate.run(&self.run)?.ledger.seq;
+                let seq = gate.run(&self.run)?.ledger.position.seq;
                 let what = answer.text().unwrap_or("waits").to_string();
                 print::line(&self.line(what.trim()));
-                while Gate::new(self.project).run(&self.run)?.ledger.seq == seq {
+                while Gate::new(self.project).run(&self.run)?.ledger.position.seq == seq {
                     std::thread::sleep(GLANCE);
                 }
                 continue;

@@ -19,7 +19,7 @@ const QUIET: SignedDuration = SignedDuration::from_mins(30);
 
 /// Whether the hook fires: a run without one holds nobody.
 fn armed(run: &Found) -> String {
-    match (run.ledger.fired, run.ledger.started_at) {
+    match (run.ledger.session.fired, run.ledger.started_at) {
         (Some(fired), _) if Timestamp::now().duration_since(fired) < QUIET => {
             format!("the hook fired {}", when::ago(fired))
         }
@@ -32,7 +32,8 @@ fn armed(run: &Found) -> String {
 
 /// What a run that waits is waiting for.
 fn waits_for(run: &Found) -> Option<String> {
-    let Answer::Allow { until: Some(until), message, .. } = &run.ledger.last.as_ref()?.answer
+    let Answer::Allow { until: Some(until), message, .. } =
+        &run.ledger.session.last.as_ref()?.answer
     else {
         return None;
     };
@@ -60,16 +61,16 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
                     "phase": report.phase,
                     "condition": report.condition,
                     "problem": report.problem,
-                    "owner": run.ledger.owner,
-                    "fired": run.ledger.fired,
-                    "cancelled": run.ledger.cancelled,
-                    "tampered": run.ledger.tampered,
+                    "owner": run.ledger.session.owner,
+                    "fired": run.ledger.session.fired,
+                    "cancelled": run.ledger.session.cancelled,
+                    "tampered": run.ledger.tamper.changes,
                     "definition_outdated": gate.is_outdated(run).is_some(),
-                    "blocks": run.ledger.tally.blocks,
-                    "tally": run.ledger.tally,
+                    "blocks": run.ledger.work.tally.blocks,
+                    "tally": run.ledger.work.tally,
                     "limits": project.config.limits(&run.id.workflow),
-                    "decisions": run.ledger.seq,
-                    "last": run.ledger.last.as_ref().map(|last| json!({
+                    "decisions": run.ledger.position.seq,
+                    "last": run.ledger.session.last.as_ref().map(|last| json!({
                         "at": last.at, "event": last.event, "answer": last.answer,
                     })),
                 })
@@ -103,9 +104,9 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
         let about = about.map(|about| format!(": {about}")).unwrap_or_default();
         print::line(&format!("{name}  {condition} in phase {phase}{about}"));
         let mut facts = vec![run.place.clone()];
-        if let Some(last) = &run.ledger.last {
+        if let Some(last) = &run.ledger.session.last {
             facts.push(format!("last answer {} {}", last.answer, when::ago(last.at)));
-            let (tally, limits) = (&run.ledger.tally, project.config.limits(&run.id.workflow));
+            let (tally, limits) = (&run.ledger.work.tally, project.config.limits(&run.id.workflow));
             let of = |limit: Option<u64>| match limit {
                 None | Some(0) => String::new(),
                 Some(limit) => format!(" of {limit}"),
@@ -125,18 +126,18 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
         if gate.is_working(run) {
             facts.push(armed(run));
         }
-        if let Some(owner) = &run.ledger.owner {
+        if let Some(owner) = &run.ledger.session.owner {
             facts.push(format!("owner {} (seen {})", owner.session, when::ago(owner.seen)));
         }
         print::line(&paint(Paint::Dim, &format!("{:width$}  {}", "", facts.join("; "))));
-        let cancelled = run.ledger.cancelled.as_ref().filter(|it| it.by != Actor::Human);
+        let cancelled = run.ledger.session.cancelled.as_ref().filter(|it| it.by != Actor::Human);
         let cancelled = cancelled.map(|it| {
             let why = it.reason.as_deref().unwrap_or("no reason was given");
             format!("cancelled by the agent {}: {why}", when::ago(it.at))
         });
-        let tampered = run.ledger.tampered.iter();
+        let tampered = run.ledger.tamper.changes.iter();
         let tampered = tampered.map(|change| format!("{change} ({})", when::ago(change.at)));
-        let checking = run.ledger.checking.as_ref().map(|intent| {
+        let checking = run.ledger.work.checking.as_ref().map(|intent| {
             let Intent { what, name, since } = intent;
             let end =
                 if gate.is_going_on(run, intent) { "" } else { ", and did not come to its end" };

@@ -45,13 +45,13 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         // A gate keeps what it has read; each look is a new one.
         let gate = Gate::new(project);
         let found = gate.run(&name)?;
-        let now = found.ledger.seq;
+        let now = found.ledger.position.seq;
         let headline = gate.headline(&found, &event("wait"));
         let status = headline.as_ref().map(|(status, _)| status.clone());
         let status = status.unwrap_or_else(|| gate.report(&found).phase);
         let changed = match &options.status {
             Some(wanted) => status == *wanted,
-            None if options.settled => found.ledger.agents.values().all(Record::is_over),
+            None if options.settled => found.ledger.work.agents.values().all(Record::is_over),
             None => *since.get_or_insert(now) < now,
         };
         if changed || Instant::now() >= deadline {

@@ -196,7 +196,7 @@ impl Tools {
         let project = open(&self.root).map_err(|why| Refusal::new("project", why))?;
         let gate = Gate::new(&project);
         let (_, found) = self.found(&gate, who, run)?;
-        Ok((found.id.to_string(), found.ledger.seq))
+        Ok((found.id.to_string(), found.ledger.position.seq))
     }
 
     /// What is told of a run when a wait is over.
@@ -208,7 +208,7 @@ impl Tools {
         let mut answer = told(&gate, &found, &event);
         answer.insert("run".into(), run.into());
         answer.insert("changed".into(), changed.into());
-        answer.insert("revision".into(), found.ledger.seq.into());
+        answer.insert("revision".into(), found.ledger.position.seq.into());
         Ok(success(answer))
     }
 
@@ -376,7 +376,7 @@ fn told(gate: &Gate, found: &Found, event: &Event) -> Map<String, Value> {
         serde_json::from_str::<Map<String, Value>>(&text).map_err(|error| error.to_string())
     });
     let mut told = parsed.unwrap_or_else(|why| one("guidance_problem", shorten(&why)));
-    told.insert("revision".into(), found.ledger.seq.into());
+    told.insert("revision".into(), found.ledger.position.seq.into());
     told
 }
 

@@ -108,8 +108,9 @@ impl Gate<'_> {
         let message = format!("Run {} was given up: {why}.", found.id);
         let answer = Answer::allow_saying(Outcome::Aborted, message);
         self.note_saying(found, event, &answer, |ledger, at| {
-            ledger.last = Some(Last { at, event: event.name.clone(), answer: answer.clone() });
-            ledger.protected.clear();
+            ledger.session.last =
+                Some(Last { at, event: event.name.clone(), answer: answer.clone() });
+            ledger.tamper.protected.clear();
             Ok(Change::Instead(rendered.clone().into_bytes()))
         })?;
         Ok(Answered::new(&found.id, answer))
@@ -133,11 +134,11 @@ impl Gate<'_> {
                 )));
             }
             let mut before = None;
-            if starts && (over || open.ledger.cancelled.is_some()) {
+            if starts && (over || open.ledger.session.cancelled.is_some()) {
                 let new = open.ledger.begin_again(event.session.as_deref());
                 before = Some(std::mem::replace(&mut open.ledger, new));
                 open.workflow = self.workflow(&found.id.workflow)?;
-            } else if open.ledger.cancelled.is_some() {
+            } else if open.ledger.session.cancelled.is_some() {
                 return Err(GateError::Other(format!("run {} is cancelled", found.id)));
             }
             let refused = refused(&open.workflow, &found.id, event);
@@ -235,11 +236,9 @@ impl Gate<'_> {
                 None => Default::default(),
             };
             // There may be a ledger already: of an earlier run, or of one without a document.
-            locked.ledger = Ledger {
-                document: found.place.clone(),
-                protected: protected(workflow, &document),
-                ..locked.ledger.begin_again(event.session.as_deref())
-            };
+            locked.ledger = locked.ledger.begin_again(event.session.as_deref());
+            locked.ledger.position.document.clone_from(&found.place);
+            locked.ledger.tamper.protected = protected(workflow, &document);
             locked.notes.clear();
             self.enlist(&found.id, event.actor, &mut locked.ledger, &effects)?;
             self.pin(&found.id, workflow, &mut locked.ledger)?;
@@ -328,11 +327,11 @@ impl Gate<'_> {
         self.note_saying(found, event, &answer, |ledger, at| {
             let told = event.actor == Actor::Human;
             let reason = reason.map(str::to_string);
-            ledger.cancelled = Some(Cancelled { at, reason, by: event.actor, told });
+            ledger.session.cancelled = Some(Cancelled { at, reason, by: event.actor, told });
             Ok(Change::None)
         })?;
         // Nobody works for a run that is over.
-        self.end_all(found.ledger.agents.values().collect());
+        self.end_all(found.ledger.work.agents.values().collect());
         self.settle_now(found)
     }
 
@@ -344,7 +343,8 @@ impl Gate<'_> {
         session: Option<&str>,
     ) -> Result<(), GateError> {
         self.note(found, event, |ledger, seen| {
-            ledger.owner = session.map(|session| Owner { session: session.to_string(), seen });
+            ledger.session.owner =
+                session.map(|session| Owner { session: session.to_string(), seen });
             Ok(())
         })
     }
@@ -352,13 +352,13 @@ impl Gate<'_> {
     /// Why no more money is spent on a run; none where there is some left.
     pub fn spent(&self, found: &Found) -> Option<String> {
         let limits = self.project.config.limits(&found.id.workflow);
-        found.ledger.tally.spent(&found.id.to_string(), &limits)
+        found.ledger.work.tally.spent(&found.id.to_string(), &limits)
     }
 
     /// Counts what a review or a turn has cost.
     pub fn spend(&self, found: &Found, micro_dollars: u64) -> Result<(), GateError> {
         self.within(found, |mut locked| {
-            locked.ledger.tally.micro_dollars += micro_dollars;
+            locked.ledger.work.tally.micro_dollars += micro_dollars;
             Ok(Then::Write(locked.keep(), ()))
         })?;
         Ok(())

@@ -43,14 +43,14 @@ impl Gate<'_> {
     /// Puts what has become of a run's agents to its rules, and starts those that wait for it.
     pub(super) fn settle(&self, found: &mut Found) -> Result<(), GateError> {
         for _ in 0..MOST_ROUNDS {
-            if self.observes || found.ledger.agents.values().all(Record::is_over) {
+            if self.observes || found.ledger.work.agents.values().all(Record::is_over) {
                 return Ok(());
             }
             let started = self.start_waiting(found)?;
             for record in &started {
                 record.await_start(&self.project.root);
             }
-            let ids: Vec<String> = found.ledger.agents.keys().cloned().collect();
+            let ids: Vec<String> = found.ledger.work.agents.keys().cloned().collect();
             let mut heard = false;
             for id in ids {
                 heard |= self.hear_of(found, &id)?;
@@ -83,16 +83,17 @@ impl Gate<'_> {
         if !self.supervises && caller::is_supervised() {
             return Ok(Vec::new());
         }
-        if !found.ledger.agents.values().any(new) {
+        if !found.ledger.work.agents.values().any(new) {
             return Ok(Vec::new());
         }
         // The secret is known before the agent can show it.
         let (starting, _) = self.within(found, |mut locked| {
             let mut starting = Vec::new();
-            if locked.ledger.cancelled.is_some() {
+            if locked.ledger.session.cancelled.is_some() {
                 return Ok(Then::Nothing(starting));
             }
-            for (id, agent) in locked.ledger.agents.iter_mut().filter(|(_, agent)| new(agent)) {
+            for (id, agent) in locked.ledger.work.agents.iter_mut().filter(|(_, agent)| new(agent))
+            {
                 if let (Seen::Waiting, Some(lock)) = agent.look(root).map_err(failed)? {
                     let secret = agents::secret().map_err(failed)?;
                     agent.secret = digest(secret.as_bytes());
@@ -127,12 +128,12 @@ impl Gate<'_> {
     fn hear_once(&self, found: &Found, id: &str) -> Result<bool, GateError> {
         let heard = self.put(found, NO_LIMIT, |errands, mut open| {
             let unconcerned = || Ok(Then::Nothing(Progress::Done(None)));
-            let Some(agent) = open.ledger.agents.get_mut(id) else { return unconcerned() };
+            let Some(agent) = open.ledger.work.agents.get_mut(id) else { return unconcerned() };
             let Some(news) = news(agent, self)? else { return unconcerned() };
             let event = tell(agent, id, news);
             let cost = agent.ended.as_ref().map_or(0, |ended| ended.micro_dollars);
-            let over = open.ledger.cancelled.is_some();
-            let spent = &mut open.ledger.tally.micro_dollars;
+            let over = open.ledger.session.cancelled.is_some();
+            let spent = &mut open.ledger.work.tally.micro_dollars;
             *spent = spent.saturating_add(cost);
             let mut step = self.decide(&mut open, &event, &Told::default(), errands);
             if over {
@@ -169,10 +170,10 @@ impl Gate<'_> {
                     let record = record.map_err(|error| {
                         GateError::Other(format!("agent {} cannot be started: {error}", agent.id))
                     })?;
-                    ledger.agents.insert(agent.id.clone(), record);
+                    ledger.work.agents.insert(agent.id.clone(), record);
                 }
                 Effect::End(id) => {
-                    let agent = ledger.agents.get_mut(id);
+                    let agent = ledger.work.agents.get_mut(id);
                     let agent = agent.ok_or_else(|| {
                         GateError::Other(format!("there is no agent {id:?} in run {run}"))
                     })?;
@@ -187,7 +188,7 @@ impl Gate<'_> {
     /// Ends the agents that a step wants ended, now that it counts.
     pub(super) fn dismiss(&self, ledger: &Ledger, effects: &[Effect]) {
         let ended = effects.iter().filter_map(|effect| match effect {
-            Effect::End(id) => ledger.agents.get(id),
+            Effect::End(id) => ledger.work.agents.get(id),
             _ => None,
         });
         self.end_all(ended.collect());
@@ -210,9 +211,9 @@ impl Gate<'_> {
         let (secret, run, id) = agents::parts(token).ok_or_else(unknown)?;
         let run = RunId::try_from(run.to_string()).map_err(|_| unknown())?;
         let (ledger, _) = self.peek(&run);
-        let agent = ledger.agents.get(id).filter(|agent| agent.knows(secret));
+        let agent = ledger.work.agents.get(id).filter(|agent| agent.knows(secret));
         let agent = agent.ok_or_else(unknown)?;
-        if agent.is_over() || ledger.cancelled.is_some() {
+        if agent.is_over() || ledger.session.cancelled.is_some() {
             return Err(GateError::Other(format!("agent {id} of run {run} has ended")));
         }
         Ok((run, id.to_string(), agent.role))
@@ -226,26 +227,27 @@ impl Gate<'_> {
         told: &Told,
         fresh: &BTreeMap<String, Ran>,
     ) -> Arc<World> {
-        let mut world = World::new(&self.project.root, told.clone()).with_agents(&ledger.agents);
+        let mut world =
+            World::new(&self.project.root, told.clone()).with_agents(&ledger.work.agents);
         // Who is not trusted has no checks: not even a look at the tree runs for him.
         let looks = !workflow.checks.is_empty() || workflow.has_agents();
         if looks && self.is_trusted(workflow) {
             let checks = Checks::new(&self.project.root, workflow);
-            world = world.with_checks(checks.knowing(&ledger.checks, fresh));
+            world = world.with_checks(checks.knowing(&ledger.work.checks, fresh));
         }
         Arc::new(world)
     }
 
     /// An agent of a run, as it was recorded.
     pub fn agent(&self, run: &RunId, id: &str) -> Option<Record> {
-        self.peek(run).0.agents.get(id).cloned()
+        self.peek(run).0.work.agents.get(id).cloned()
     }
 
     /// The agents of all runs, by run.
     pub fn agents(&self) -> Vec<(RunId, IndexMap<String, Record>)> {
         let (runs, _) = self.runs();
-        let runs = runs.into_iter().filter(|run| !run.ledger.agents.is_empty());
-        runs.map(|run| (run.id, run.ledger.agents.clone())).collect()
+        let runs = runs.into_iter().filter(|run| !run.ledger.work.agents.is_empty());
+        runs.map(|run| (run.id, run.ledger.work.agents.clone())).collect()
     }
 }
 

@@ -16,7 +16,7 @@ use super::{Answered, Gate, GateError};
 use crate::checks::Checks;
 use crate::fault_point;
 use crate::journal::Line;
-use crate::ledger::{Insisting, Last, Ledger, remembered};
+use crate::ledger::{Last, LastBlock, Ledger, remembered};
 use crate::run::RunId;
 use crate::store::{Key, StoreError};
 use crate::world::Told;
@@ -35,12 +35,12 @@ impl Gate<'_> {
     ) -> Step {
         let mut run = run_facts(open.found, open.read.problem.clone());
         // What was noticed only now counts, too.
-        run.tampered = open.ledger.tampered_in_all;
+        run.tampered = open.ledger.tamper.count;
         // What was run for an earlier stop that could not wait counts, if the files are the same.
         let mut fresh = errands.fresh.clone();
-        if !open.ledger.failed.is_empty() {
+        if !open.ledger.work.failed.is_empty() {
             let tree = Checks::new(&self.project.root, &open.workflow).tree_now();
-            for (name, ran) in &open.ledger.failed {
+            for (name, ran) in &open.ledger.work.failed {
                 if ran.is_of(tree.as_deref()) && !fresh.contains_key(name) {
                     fresh.insert(name.clone(), ran.clone());
                 }
@@ -68,15 +68,15 @@ impl Gate<'_> {
         }
         let now = Timestamp::now();
         if errands.is_settled() {
-            open.ledger.checking = None;
+            open.ledger.work.checking = None;
         }
         if event.is_question() {
-            open.ledger.failed.clear();
+            open.ledger.work.failed.clear();
         }
         for (name, ran) in &errands.fresh {
             match ran.passed() {
-                Some(passed) => open.ledger.checks.insert(name.clone(), passed),
-                None => open.ledger.checks.remove(name),
+                Some(passed) => open.ledger.work.checks.insert(name.clone(), passed),
+                None => open.ledger.work.checks.remove(name),
             };
         }
         let removed = match self.act_in_the_world(&mut open, event.actor, &step.effects) {
@@ -92,24 +92,24 @@ impl Gate<'_> {
         let Open { found, workflow, read, before, ledger, .. } = &mut open;
         let after = new.as_ref().map_or_else(|| before.clone(), |bytes| digest(bytes));
         if event.is_question() {
-            ledger.insisting = insisting(ledger, event, &step, before, &after, now);
+            ledger.session.last_block = insisting(ledger, event, &step, before, &after, now);
         }
-        let answered_before = ledger.last.as_ref().map(|last| last.answer.clone());
-        ledger.last =
+        let answered_before = ledger.session.last.as_ref().map(|last| last.answer.clone());
+        ledger.session.last =
             Some(Last { at: now, event: event.name.clone(), answer: step.answer.clone() });
         self.pin(&found.id, workflow, ledger)?;
-        ledger.document.clone_from(&found.place);
+        ledger.position.document.clone_from(&found.place);
         // What is presumed was not read.
         if read.problem.is_none() {
-            ledger.protected = protected(workflow, &step.document);
+            ledger.tamper.protected = protected(workflow, &step.document);
         }
         // Where nobody but others have moved the run, that is still to be noticed.
-        if ledger.phase.is_empty() || !step.moves.is_empty() {
-            ledger.phase.clone_from(&step.to);
-            ledger.ended_by_hand = false;
+        if ledger.position.phase.is_empty() || !step.moves.is_empty() {
+            ledger.position.phase.clone_from(&step.to);
+            ledger.position.ended_by_hand = false;
         }
-        ledger.finished = None;
-        ledger.removed = false;
+        ledger.position.finished = None;
+        ledger.position.removed = false;
         let outer = workflow.outer();
         let ends = outer.phase(&step.to).is_some_and(|phase| outer.get(phase).ends.is_some())
             && !ledger.is_left_by_hand(&step.to);
@@ -181,12 +181,12 @@ fn insisting(
     before: &str,
     after: &str,
     now: Timestamp,
-) -> Option<Insisting> {
-    let last = ledger.insisting.as_ref();
+) -> Option<LastBlock> {
+    let last = ledger.session.last_block.as_ref();
     match &step.answer {
         Answer::Block { .. } => {
             let unmoved = last.filter(|last| !last.moved_on(before, &step.readings));
-            Some(Insisting {
+            Some(LastBlock {
                 since: now,
                 session: event.session.clone(),
                 document: after.to_string(),

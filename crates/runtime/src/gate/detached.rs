@@ -44,7 +44,7 @@ impl Gate<'_> {
         if !event.is_question() || errands.most >= PATIENT || errands.unsettled.is_some() {
             return Ok(None);
         }
-        if step.review.is_some() && open.ledger.unreviewed.is_some() {
+        if step.review.is_some() && open.ledger.work.unreviewed.is_some() {
             return Ok(None);
         }
         let check = step.needs.as_ref().and_then(|name| {
@@ -95,7 +95,7 @@ impl Gate<'_> {
             return Ok(());
         }
         self.put(found, NO_LIMIT, |errands, mut open| {
-            let session = open.ledger.owner.as_ref().map(|owner| owner.session.clone());
+            let session = open.ledger.session.owner.as_ref().map(|owner| owner.session.clone());
             let event = errands.stop(session);
             let mut step = self.decide(&mut open, &event, &Told::default(), errands);
             if let Some(then) = self.missing(&mut open, errands, &event, &mut step)? {
@@ -103,12 +103,12 @@ impl Gate<'_> {
             }
             // Nothing is missing any more: what was found out is kept for the next stop.
             let ledger = &mut open.ledger;
-            ledger.checking = None;
-            ledger.unreviewed = errands.unreviewed().map(str::to_string);
+            ledger.work.checking = None;
+            ledger.work.unreviewed = errands.unreviewed().map(str::to_string);
             for (name, ran) in &errands.fresh {
                 match ran.passed() {
-                    Some(passed) => drop(ledger.checks.insert(name.clone(), passed)),
-                    None => drop(ledger.failed.insert(name.clone(), ran.clone())),
+                    Some(passed) => drop(ledger.work.checks.insert(name.clone(), passed)),
+                    None => drop(ledger.work.failed.insert(name.clone(), ran.clone())),
                 }
             }
             Ok(Then::Write(open.keep(), Progress::Done(None)))
@@ -116,7 +116,7 @@ impl Gate<'_> {
         // Nobody is there to go on by himself.
         let text = format!("What run {} waited for is done: say something to the agent.", found.id);
         let ready = Answer::waiting(Until::Human, text);
-        self.project.config.notify.tell(&found.id, &found.ledger.phase, &ready, None);
+        self.project.config.notify.tell(&found.id, &found.ledger.position.phase, &ready, None);
         Ok(())
     }
 }

@@ -69,7 +69,7 @@ impl Gate<'_> {
 /// What an expression sees as `run`.
 pub(super) fn run_facts(found: &Found, problem: Option<String>) -> RunFacts {
     let (name, document) = (found.id.name.clone(), found.place.clone());
-    let (reviews, tampered) = (found.ledger.tally.reviews, found.ledger.tampered_in_all);
+    let (reviews, tampered) = (found.ledger.work.tally.reviews, found.ledger.tamper.count);
     RunFacts { name, document, problem, reviews, tampered }
 }
 

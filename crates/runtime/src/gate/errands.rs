@@ -347,12 +347,12 @@ impl Gate<'_> {
         let starts = step.effects.iter().any(|effect| matches!(effect, Effect::Start(_)));
         let limits = self.project.config.limits(&open.found.id.workflow);
         let run = open.found.id.to_string();
-        if let Some(why) = open.ledger.tally.spent(&run, &limits).filter(|_| starts) {
+        if let Some(why) = open.ledger.work.tally.spent(&run, &limits).filter(|_| starts) {
             if event.is_question() {
                 step.undo(Answer::allow_saying(Outcome::Budget, why));
             } else {
                 // Nobody may be there to hear it now.
-                open.ledger.untold.push(why.clone());
+                open.ledger.session.pending_notices.push(why.clone());
                 step.undo(Answer::deny_as("budget", why));
             }
             return Ok(None);
@@ -392,7 +392,7 @@ impl Gate<'_> {
         review: Review,
         step: &mut Step,
     ) -> Result<Option<Job>, GateError> {
-        let failed = open.ledger.unreviewed.take();
+        let failed = open.ledger.work.unreviewed.take();
         if let Some(why) = errands.unreviewed.as_ref().or(failed.as_ref()) {
             step.answer = Answer::allow_saying(Outcome::Fault, why.as_str());
             return Ok(None);
@@ -409,7 +409,7 @@ impl Gate<'_> {
             *errands.reviewing.borrow_mut() = begun;
         }
         let (run, limits) = (&open.found.id, self.project.config.limits(&open.found.id.workflow));
-        let (answer, warning) = open.ledger.tally.count_review(&run.to_string(), &limits);
+        let (answer, warning) = open.ledger.work.tally.count_review(&run.to_string(), &limits);
         open.notes.extend(warning);
         if let Some(answer) = answer {
             step.answer = answer;
@@ -441,7 +441,7 @@ impl Gate<'_> {
             done => done?,
         };
         let now = Timestamp::now();
-        open.ledger.checking =
+        open.ledger.work.checking =
             Some(Intent { what: what.to_string(), name: name.to_string(), since: now });
         let params = params([(what.to_string(), Json::from(name))]);
         let session = event.session.clone();
@@ -457,11 +457,11 @@ impl Gate<'_> {
             ..line_about(begun, now)
         };
         if new.is_some() {
-            open.ledger.protected = protected(&open.workflow, &step.document);
-            open.ledger.document.clone_from(&open.found.place);
+            open.ledger.tamper.protected = protected(&open.workflow, &step.document);
+            open.ledger.position.document.clone_from(&open.found.place);
         }
-        if open.ledger.phase.is_empty() || !step.moves.is_empty() {
-            open.ledger.phase.clone_from(&step.to);
+        if open.ledger.position.phase.is_empty() || !step.moves.is_empty() {
+            open.ledger.position.phase.clone_from(&step.to);
         }
         // What was noticed now is not noticed again when the event is put again.
         let mut writes = open.note(line);

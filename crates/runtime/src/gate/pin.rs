@@ -52,17 +52,17 @@ impl Gate<'_> {
         notes: &mut Vec<String>,
     ) -> Result<Rc<Workflow>, GateError> {
         let present = self.workflow(&id.workflow);
-        if ledger.definition.is_empty() {
+        if ledger.definition.digest.is_empty() {
             return present;
         }
         let now = match present {
-            Ok(present) if present.digest == ledger.definition => return Ok(present),
+            Ok(present) if present.digest == ledger.definition.digest => return Ok(present),
             Ok(present) => present.digest.clone(),
             Err(_) => "unusable".to_string(),
         };
-        if ledger.definition_told != now {
+        if ledger.definition.told != now {
             notes.push(changed(id));
-            ledger.definition_told = now;
+            ledger.definition.told = now;
         }
         self.copied(id, ledger)
     }
@@ -72,14 +72,14 @@ impl Gate<'_> {
         let stored = self.store.get(&Key::Definition(id.clone())).ok().flatten();
         let copy = stored.as_ref().and_then(|it| serde_json::from_slice::<Copy>(&it.bytes).ok());
         if let (Some(stored), Some(copy)) = (stored, copy) {
-            ledger.definition = copy.definition;
-            ledger.definition_copy = digest(&stored.bytes);
+            ledger.definition.digest = copy.definition;
+            ledger.definition.copy = digest(&stored.bytes);
         }
     }
 
     /// Whether the run keeps to a definition that is no longer the present one.
     pub fn is_outdated(&self, found: &Found) -> Option<String> {
-        let pinned = &found.ledger.definition;
+        let pinned = &found.ledger.definition.digest;
         let present = self.workflow(&found.id.workflow);
         let same = pinned.is_empty() || present.is_ok_and(|present| present.digest == *pinned);
         (!same).then(|| changed(&found.id))
@@ -91,12 +91,12 @@ impl Gate<'_> {
     }
 
     fn copied(&self, id: &RunId, ledger: &Ledger) -> Result<Rc<Workflow>, GateError> {
-        let key = format!("{}@{}", id.workflow, ledger.definition_copy);
+        let key = format!("{}@{}", id.workflow, ledger.definition.copy);
         if let Some(workflow) = self.loaded.borrow().get(&key) {
             return Ok(workflow.clone());
         }
         let stored = self.store.get(&Key::Definition(id.clone()))?;
-        let whole = stored.filter(|stored| digest(&stored.bytes) == ledger.definition_copy);
+        let whole = stored.filter(|stored| digest(&stored.bytes) == ledger.definition.copy);
         let copy: Option<Copy> =
             whole.and_then(|stored| serde_json::from_slice(&stored.bytes).ok());
         let copy = copy.ok_or_else(|| {
@@ -137,7 +137,7 @@ impl Gate<'_> {
         workflow: &Workflow,
         ledger: &mut Ledger,
     ) -> Result<(), GateError> {
-        if !ledger.definition.is_empty() {
+        if !ledger.definition.digest.is_empty() {
             return Ok(());
         }
         let Some(entry) = self.project.workflow(&id.workflow) else { return Ok(()) };
@@ -171,9 +171,9 @@ impl Gate<'_> {
         let key = Key::Definition(id.clone());
         let before = self.store.version(&key)?;
         self.store.put(&key, before.as_ref(), &bytes)?;
-        ledger.definition.clone_from(&workflow.digest);
-        ledger.definition_copy = digest(&bytes);
-        ledger.definition_told.clear();
+        ledger.definition.digest.clone_from(&workflow.digest);
+        ledger.definition.copy = digest(&bytes);
+        ledger.definition.told.clear();
         Ok(())
     }
 
@@ -188,7 +188,7 @@ impl Gate<'_> {
             )));
         }
         self.note(found, event, |ledger, _| {
-            ledger.definition.clear();
+            ledger.definition.digest.clear();
             self.pin(&found.id, &workflow, ledger)
         })
     }
@@ -203,7 +203,7 @@ impl Gate<'_> {
         notes: &mut Vec<String>,
     ) -> Result<(), GateError> {
         let mut changes = Vec::new();
-        for (field, known) in &ledger.protected {
+        for (field, known) in &ledger.tamper.protected {
             let now = value(document, field);
             if now != *known && !is_reset(workflow, document, field) {
                 let (field, from) = (field.clone(), known.clone());
@@ -215,12 +215,12 @@ impl Gate<'_> {
         }
         for change in changes {
             notes.push(format!("run {id}: {change}."));
-            ledger.protected.insert(change.field.clone(), change.to.clone());
-            ledger.tampered.push(change);
-            ledger.tampered_in_all += 1;
+            ledger.tamper.protected.insert(change.field.clone(), change.to.clone());
+            ledger.tamper.changes.push(change);
+            ledger.tamper.count += 1;
         }
-        let more = ledger.tampered.len().saturating_sub(MOST_TAMPERED);
-        ledger.tampered.drain(..more);
+        let more = ledger.tamper.changes.len().saturating_sub(MOST_TAMPERED);
+        ledger.tamper.changes.drain(..more);
         Ok(())
     }
 
@@ -228,7 +228,7 @@ impl Gate<'_> {
     fn is_ours(&self, id: &RunId, ledger: &Ledger, mark: &str) -> Result<bool, GateError> {
         let (last, _) = self.store.last_line(id)?;
         let last = last.and_then(|text| serde_json::from_str::<journal::Line>(&text).ok());
-        Ok(last.is_some_and(|last| last.seq > ledger.seq && last.after == mark))
+        Ok(last.is_some_and(|last| last.seq > ledger.position.seq && last.after == mark))
     }
 }
 

@@ -7,6 +7,7 @@ use phasegate_engine::answer::Outcome;
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::json::Json;
 
+use super::transaction::Stored;
 use super::{Gate, GateError};
 use crate::catalog::Entry;
 use crate::ledger::Ledger;
@@ -40,15 +41,15 @@ impl Found {
 
     /// Whether the run can still answer, as far as the ledger knows.
     pub(super) fn is_open(&self, store: &dyn Store) -> bool {
-        if self.ledger.cancelled.is_some() {
+        if self.ledger.session.cancelled.is_some() {
             return false;
         }
-        if self.ledger.removed {
+        if self.ledger.position.removed {
             // Unless somebody has put a document there again.
             let now = store.version(&Key::Document(self.place.clone()));
             return matches!(now, Ok(Some(_)));
         }
-        match &self.ledger.finished {
+        match &self.ledger.position.finished {
             None => true,
             Some(finished) => {
                 let now = store.version(&Key::Document(self.place.clone()));
@@ -153,7 +154,7 @@ impl Gate<'_> {
             let (ledger, version) = self.peek(id);
             let pattern = entry.and_then(|entry| entry.document(config));
             let place = match pattern {
-                _ if !ledger.document.is_empty() => ledger.document.clone(),
+                _ if !ledger.position.document.is_empty() => ledger.position.document.clone(),
                 Some(pattern) => id.place(&pattern),
                 None => continue,
             };
@@ -174,7 +175,7 @@ impl Gate<'_> {
     fn abandoned<'r>(&self, ids: impl Iterator<Item = &'r RunId>) -> Vec<String> {
         let open = ids.filter(|id| {
             let (ledger, version) = self.peek(id);
-            let (id, place) = ((*id).clone(), ledger.document.clone());
+            let (id, place) = ((*id).clone(), ledger.position.document.clone());
             let (presumed, unheard) = (false, false);
             let found = Found { id, place, ledger, version, presumed, unheard };
             !found.place.is_empty() && found.is_open(self.store)
@@ -190,12 +191,10 @@ impl Gate<'_> {
 
     /// The ledger as it is, without a lock; for one that is lost, what the journal knows.
     pub(super) fn peek(&self, id: &RunId) -> (Rc<Ledger>, Option<Version>) {
-        let stored = self.store.get(&Key::Ledger(id.clone())).ok().flatten();
-        let read = stored.and_then(|stored| {
-            Some((serde_json::from_slice(&stored.bytes).ok()?, Some(stored.version)))
-        });
-        let (ledger, version) =
-            read.unwrap_or_else(|| (self.rebuilt(id, Ledger::default()).unwrap_or_default(), None));
+        let (ledger, version) = match self.stored(id) {
+            Ok(Stored::Read(ledger, version, _)) => (*ledger, version),
+            _ => (self.rebuilt(id, Ledger::default()).unwrap_or_default(), None),
+        };
         (Rc::new(ledger), version)
     }
 
@@ -242,8 +241,8 @@ impl Gate<'_> {
         };
         let document = match self.read(found, &workflow) {
             Ok(read) => read.document,
-            Err(_) if found.ledger.cancelled.is_some() || found.ledger.removed => {
-                let ended = match (found.ledger.removed, found.ledger.outcome()) {
+            Err(_) if found.ledger.session.cancelled.is_some() || found.ledger.position.removed => {
+                let ended = match (found.ledger.position.removed, found.ledger.outcome()) {
                     (true, Some(Outcome::Done)) => "done",
                     (true, _) => "ended",
                     (false, _) => "cancelled",
@@ -260,25 +259,25 @@ impl Gate<'_> {
             return broken(problem);
         };
         // A phase that somebody else has set is no success.
-        let set = found.ledger.protected.get(&outer.field);
+        let set = found.ledger.tamper.protected.get(&outer.field);
         let derived = outer.derive.is_some()
-            && (found.ledger.ended_by_hand || found.ledger.is_left_by_hand(&phase));
+            && (found.ledger.position.ended_by_hand || found.ledger.is_left_by_hand(&phase));
         let by_hand = derived
             || found.ledger.is_ended_by_hand(&outer.field, &phase)
             || set.is_some_and(|set| set.trim_matches('"') != phase);
-        let condition = match (&found.ledger.cancelled, outer.get(id).ends, found.ledger.outcome())
-        {
-            (Some(_), ..) => "cancelled",
-            (None, Some(Outcome::Done), None | Some(Outcome::Done)) if !by_hand => "done",
-            (None, Some(_), _) => "ended",
-            (None, None, Some(Outcome::Stuck)) => "stuck",
-            (None, None, Some(Outcome::Capped)) => "capped",
-            (None, None, Some(Outcome::Budget)) => "budget",
-            (None, None, Some(Outcome::Waiting)) => "waiting",
-            (None, None, Some(Outcome::Fault)) => "broken",
-            (None, None, _) => "working",
-        };
-        let problem = match (&found.ledger.last, condition) {
+        let condition =
+            match (&found.ledger.session.cancelled, outer.get(id).ends, found.ledger.outcome()) {
+                (Some(_), ..) => "cancelled",
+                (None, Some(Outcome::Done), None | Some(Outcome::Done)) if !by_hand => "done",
+                (None, Some(_), _) => "ended",
+                (None, None, Some(Outcome::Stuck)) => "stuck",
+                (None, None, Some(Outcome::Capped)) => "capped",
+                (None, None, Some(Outcome::Budget)) => "budget",
+                (None, None, Some(Outcome::Waiting)) => "waiting",
+                (None, None, Some(Outcome::Fault)) => "broken",
+                (None, None, _) => "working",
+            };
+        let problem = match (&found.ledger.session.last, condition) {
             (Some(last), "broken" | "stuck" | "capped" | "budget") => {
                 last.answer.text().map(str::to_string)
             }

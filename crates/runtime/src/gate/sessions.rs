@@ -43,7 +43,7 @@ pub enum Sign {
 }
 
 pub(super) fn standing(ledger: &Ledger, session: Option<&str>, now: Timestamp) -> Standing {
-    match (&ledger.owner, session) {
+    match (&ledger.session.owner, session) {
         (None, _) | (_, None) => Standing::Free,
         (Some(owner), Some(session)) if owner.session == session => Standing::Own,
         (Some(owner), Some(_)) if now.duration_since(owner.seen) > LEASE => Standing::Free,
@@ -111,13 +111,13 @@ impl Gate<'_> {
     pub(super) fn untold(&self, runs: &[Found], session: Option<&str>) -> Vec<String> {
         let mut notes = Vec::new();
         for run in runs {
-            let owner = run.ledger.owner.as_ref().map(|owner| owner.session.as_str());
+            let owner = run.ledger.session.owner.as_ref().map(|owner| owner.session.as_str());
             let concerned = session.is_none() || owner.is_none() || owner == session;
-            let untold = run.ledger.cancelled.as_ref().filter(|it| !it.told && concerned);
+            let untold = run.ledger.session.cancelled.as_ref().filter(|it| !it.told && concerned);
             let Some(cancelled) = untold else { continue };
             let why = cancelled.reason.as_deref().unwrap_or("no reason was given");
             let told = self.within(run, |mut locked| {
-                if let Some(cancelled) = locked.ledger.cancelled.as_mut() {
+                if let Some(cancelled) = locked.ledger.session.cancelled.as_mut() {
                     cancelled.told = true;
                 }
                 Ok(Then::Write(locked.keep(), ()))
@@ -178,7 +178,7 @@ impl Gate<'_> {
             self.note(found, event, |ledger, seen| {
                 held = standing(ledger, Some(session), now);
                 if held == Standing::Free {
-                    ledger.owner = Some(Owner { session: session.to_string(), seen });
+                    ledger.session.owner = Some(Owner { session: session.to_string(), seen });
                 }
                 Ok(())
             })?;
@@ -207,8 +207,8 @@ impl Gate<'_> {
             if standing(&locked.ledger, Some(session), now) != Standing::Own {
                 return Ok(Then::Nothing(()));
             }
-            locked.ledger.owner = Some(Owner { session: session.to_string(), seen: now });
-            locked.ledger.fired = Some(now);
+            locked.ledger.session.owner = Some(Owner { session: session.to_string(), seen: now });
+            locked.ledger.session.fired = Some(now);
             Ok(Then::Write(locked.keep(), ()))
         })?;
         Ok(())
@@ -237,7 +237,9 @@ impl Gate<'_> {
             };
             return note;
         }
-        if let Some(Answer::Block { reason }) = run.ledger.last.as_ref().map(|last| &last.answer) {
+        if let Some(Answer::Block { reason }) =
+            run.ledger.session.last.as_ref().map(|last| &last.answer)
+        {
             let answer = Answer::Block { reason: reason.clone() }.shortened(MOST_REASON);
             let _ = write!(note, " What it last asked for:\n\n{}", answer.text().unwrap_or(""));
         }

@@ -17,7 +17,7 @@ use super::{Answered, Found, Gate, GateError};
 use crate::git;
 use crate::governor::{Situation, state_without};
 use crate::journal::Line;
-use crate::ledger::{Insisting, Last, Owner};
+use crate::ledger::{Last, LastBlock, Owner};
 use crate::run::RunId;
 use crate::world::Told;
 
@@ -64,7 +64,7 @@ impl Gate<'_> {
         let notes = self.untold(&runs, stop.session.as_deref());
         let mut verdict = Verdict { answers: Vec::new(), faults, notes };
         let runs = self.in_order(runs, stop.session.as_deref());
-        let insisting = |(run, _): &(Found, Standing)| run.ledger.is_insisting(&stop.session);
+        let insisting = |(run, _): &(Found, Standing)| run.ledger.has_blocked(&stop.session);
         let ours = runs.iter().any(insisting);
         let mut guessed: Vec<&RunId> = Vec::new();
         for (run, standing) in &runs {
@@ -86,7 +86,7 @@ impl Gate<'_> {
             match answered {
                 Ok(answered) => verdict.answers.extend(answered),
                 Err(GateError::Over) => {}
-                Err(GateError::Gone(..)) if run.ledger.seq == 0 => {}
+                Err(GateError::Gone(..)) if run.ledger.position.seq == 0 => {}
                 Err(GateError::Unreadable(why)) => {
                     match self.give_up(run, &Event::stop(stop.session.clone()), &why) {
                         Ok(answered) => verdict.answers.push(answered),
@@ -123,10 +123,10 @@ impl Gate<'_> {
         let found = open.found;
         let now = Timestamp::now();
         let foreign = standing(&open.ledger, stop.session.as_deref(), now) == Standing::Foreign;
-        if open.ledger.cancelled.is_some() || foreign {
+        if open.ledger.session.cancelled.is_some() || foreign {
             return Ok(Then::Nothing(Progress::Done(None)));
         }
-        open.ledger.fired = Some(now);
+        open.ledger.session.fired = Some(now);
         let outer = open.workflow.outer();
         let phase = phase_name(&open.workflow, &open.document);
         let ends = outer.phase(&phase).and_then(|phase| outer.get(phase).ends);
@@ -136,18 +136,18 @@ impl Gate<'_> {
         }
         if let Some(session) = &stop.session {
             if let Some(before) =
-                open.ledger.owner.as_ref().filter(|owner| owner.session != *session)
+                open.ledger.session.owner.as_ref().filter(|owner| owner.session != *session)
             {
                 let note = format!("run {} was adopted from session {}", found.id, before.session);
                 open.notes.push(note);
             }
-            open.ledger.owner = Some(Owner { session: session.clone(), seen: now });
+            open.ledger.session.owner = Some(Owner { session: session.clone(), seen: now });
         }
         // What another session was told does not count against this one.
-        if !open.ledger.is_insisting(&stop.session) {
-            open.ledger.insisting = None;
+        if !open.ledger.has_blocked(&stop.session) {
+            open.ledger.session.last_block = None;
         }
-        let told = open.ledger.insisting.clone();
+        let told = open.ledger.session.last_block.clone();
         if foreign_loop(open.workflow.reentry, stop, ours || told.is_some()) {
             let why = "another hook's block caused this stop, so nothing was decided";
             let outcome = Some(Outcome::Waiting);
@@ -191,15 +191,15 @@ impl Gate<'_> {
         let left = step.moves.iter().any(|step| step.from != step.to);
         let state = left.then(|| state_without(text, updated.and_then(Json::as_str)));
         let limits = self.project.config.limits(&workflow.name);
-        let insisting = open.ledger.insisting.as_ref();
+        let insisting = open.ledger.session.last_block.as_ref();
         let unmoved = insisting.filter(|last| !last.moved_on(&open.before, &step.readings));
         // The tree is looked at only where it would be called stuck without.
-        let near = open.ledger.tally.same_reason >= limits.same_reason.unwrap_or(0);
+        let near = open.ledger.work.tally.same_reason >= limits.same_reason.unwrap_or(0);
         let moved_on =
             unmoved.is_none_or(|last| near && git::changed_since(&self.project.root, last.since));
         let situation = Situation {
             now,
-            last: open.ledger.last.as_ref().map(|last| last.at),
+            last: open.ledger.session.last.as_ref().map(|last| last.at),
             // Who does not say whether a stop follows a block, is taken by our own last answer.
             fresh: stop.after_block.map_or(insisting.is_none(), |after| !after),
             moved_on,
@@ -211,7 +211,7 @@ impl Gate<'_> {
             state,
         };
         let run = open.found.id.to_string();
-        let (answer, warnings) = open.ledger.tally.count(&run, &limits, &situation);
+        let (answer, warnings) = open.ledger.work.tally.count(&run, &limits, &situation);
         open.notes.extend(warnings);
         if let Some(answer) = answer {
             step.let_go(answer);
@@ -219,7 +219,7 @@ impl Gate<'_> {
     }
 
     /// Lets a stop go where insisting would only repeat itself, or where background work goes on.
-    fn reenter(&self, open: &Open, stop: &Stop, ours: Option<&Insisting>, step: &mut Step) {
+    fn reenter(&self, open: &Open, stop: &Stop, ours: Option<&LastBlock>, step: &mut Step) {
         if !step.answer.is_block() {
             return;
         }
@@ -266,7 +266,7 @@ fn answer_ended(
     now: Timestamp,
 ) -> Then<Progress> {
     let outer = open.workflow.outer();
-    open.ledger.finished = open.read.version.as_ref().map(|it| it.0.clone());
+    open.ledger.position.finished = open.read.version.as_ref().map(|it| it.0.clone());
     let derived =
         outer.derive.is_some() && ends == Outcome::Done && open.ledger.is_left_by_hand(phase);
     if derived {
@@ -274,8 +274,8 @@ fn answer_ended(
             "run {}: somebody has ended it in phase `{phase}`, and not Phasegate.",
             open.found.id
         ));
-        open.ledger.phase = phase.to_string();
-        open.ledger.ended_by_hand = true;
+        open.ledger.position.phase = phase.to_string();
+        open.ledger.position.ended_by_hand = true;
     }
     let by_hand = derived || open.ledger.is_ended_by_hand(&outer.field, phase);
     if !by_hand || open.notes.is_empty() {
@@ -283,7 +283,7 @@ fn answer_ended(
     }
     let answer = Answer::allow(Outcome::Aborted);
     let (event_name, answer_given) = (event.name.clone(), answer.clone());
-    open.ledger.last = Some(Last { at: now, event: event_name, answer: answer_given });
+    open.ledger.session.last = Some(Last { at: now, event: event_name, answer: answer_given });
     match pass(open, event, answer, None) {
         Then::Write(writes, Progress::Done(Some(answered))) => {
             Then::Write(writes, Progress::Done(Some(Answered { over: true, ..answered })))

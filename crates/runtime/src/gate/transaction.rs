@@ -22,7 +22,7 @@ use super::{Found, Gate, GateError};
 use crate::caller;
 use crate::fault_point;
 use crate::journal::{self, Line};
-use crate::ledger::{Cancelled, Ledger, Tampered};
+use crate::ledger::{Cancelled, Ledger, SCHEMA, Tampered, Unreadable};
 use crate::run::RunId;
 use crate::store::{Key, Prepared, StoreError, Version};
 
@@ -34,6 +34,8 @@ pub(super) struct Locked<'a> {
     pub(super) found: &'a Found,
     pub(super) ledger: Ledger,
     version: Option<Version>,
+    /// The ledger of version 0.1.0 that this one replaces.
+    old: Option<Version>,
     /// What was noticed on the way.
     pub(super) notes: Vec<String>,
 }
@@ -43,12 +45,22 @@ pub(super) struct Open<'a> {
     pub(super) found: &'a Found,
     pub(super) ledger: Ledger,
     version: Option<Version>,
+    old: Option<Version>,
     pub(super) notes: Vec<String>,
     pub(super) workflow: Rc<Workflow>,
     pub(super) read: Read,
     /// The digest of the document's text.
     pub(super) before: String,
     pub(super) document: Json,
+}
+
+/// A ledger as it is stored.
+pub(super) enum Stored {
+    None,
+    /// What it says, its version, and that of the one which it replaces.
+    Read(Box<Ledger>, Option<Version>, Option<Version>),
+    /// It cannot be understood, and why.
+    Broken(Key, String),
 }
 
 /// What a transaction comes to.
@@ -62,6 +74,7 @@ pub(super) enum Then<T> {
 pub(super) struct Writes {
     ledger: Ledger,
     version: Option<Version>,
+    old: Option<Version>,
     line: Option<Line>,
     /// What the user should know: with the answer to a stop, else at the next one.
     notes: Vec<String>,
@@ -94,37 +107,37 @@ pub(super) struct Written {
 impl Locked<'_> {
     /// Only the ledger changes, and the journal has no line: nothing was decided.
     pub(super) fn keep(self) -> Box<Writes> {
-        Writes::new(self.ledger, self.version, None, self.notes)
+        Writes::new(self.ledger, (self.version, self.old), None, self.notes)
     }
 
     /// A line about what happened.
     pub(super) fn note(self, line: Line) -> Box<Writes> {
-        Writes::new(self.ledger, self.version, Some(line), self.notes)
+        Writes::new(self.ledger, (self.version, self.old), Some(line), self.notes)
     }
 }
 
 impl Open<'_> {
     pub(super) fn keep(self) -> Box<Writes> {
-        Writes::new(self.ledger, self.version, None, self.notes)
+        Writes::new(self.ledger, (self.version, self.old), None, self.notes)
     }
 
     /// A line about what was decided. The ledger and the notes are taken.
     pub(super) fn note(&mut self, line: Line) -> Box<Writes> {
         let (ledger, notes) = (std::mem::take(&mut self.ledger), std::mem::take(&mut self.notes));
-        Writes::new(ledger, self.version.clone(), Some(line), notes)
+        Writes::new(ledger, (self.version.take(), self.old.take()), Some(line), notes)
     }
 }
 
 impl Writes {
     fn new(
         ledger: Ledger,
-        version: Option<Version>,
+        (version, old): (Option<Version>, Option<Version>),
         line: Option<Line>,
         notes: Vec<String>,
     ) -> Box<Writes> {
         let (effects, ends, tells) = (Vec::new(), false, None);
         let document = Change::None;
-        Box::new(Writes { ledger, version, line, notes, document, effects, ends, tells })
+        Box::new(Writes { ledger, version, old, line, notes, document, effects, ends, tells })
     }
 }
 
@@ -157,7 +170,7 @@ impl Gate<'_> {
         mut body: impl FnMut(Open) -> Result<Then<T>, GateError>,
     ) -> Result<(T, Written), GateError> {
         let (value, written) = self.within(found, |locked| {
-            let is_behind = locked.ledger.seq;
+            let is_behind = locked.ledger.position.seq;
             match self.open(locked) {
                 Ok(open) => body(open).map(|then| match then {
                     Then::Write(writes, value) => Then::Write(writes, Some(value)),
@@ -166,7 +179,7 @@ impl Gate<'_> {
                 // A process that died after it removed the document leaves the ledger behind.
                 Err(GateError::Gone(..)) if self.died_removing(&found.id, is_behind)? => {
                     let mut locked = self.load(found)?;
-                    locked.ledger.removed = true;
+                    locked.ledger.position.removed = true;
                     Ok(Then::Write(locked.keep(), None))
                 }
                 Err(error) => Err(error),
@@ -178,16 +191,16 @@ impl Gate<'_> {
     fn load<'f>(&self, found: &'f Found) -> Result<Locked<'f>, GateError> {
         // Under the lock, the ledger is mostly still what it was when the run was found.
         let version = self.store.version(&Key::Ledger(found.id.clone()))?;
-        if version.is_some() && version == found.version {
+        let same = version.is_some() && version == found.version;
+        if same && self.store.version(&Key::OldLedger(found.id.clone()))?.is_none() {
             let ledger = (*found.ledger).clone();
-            return Ok(Locked { found, ledger, version, notes: Vec::new() });
+            return Ok(Locked { found, ledger, version, old: None, notes: Vec::new() });
         }
-        let (ledger, version, notes) = self.ledger(&found.id)?;
-        Ok(Locked { found, ledger, version, notes })
+        self.ledger(found)
     }
 
     fn open<'f>(&self, locked: Locked<'f>) -> Result<Open<'f>, GateError> {
-        let Locked { found, mut ledger, version, mut notes } = locked;
+        let Locked { found, mut ledger, version, old, mut notes } = locked;
         let workflow = self.pinned(&found.id, &mut ledger, &mut notes)?;
         let mut read = self.read(found, &workflow)?;
         let before = digest(&read.text);
@@ -196,11 +209,11 @@ impl Gate<'_> {
         if is_known {
             let ours = (&found.id, &*workflow);
             self.compare(ours, &mut ledger, &document, &before, &mut notes)?;
-        } else if read.version.is_none() && ledger.written {
+        } else if read.version.is_none() && ledger.position.written {
             notes.push(format!("run {}: its state document {} is gone.", found.id, found.place));
         }
-        ledger.written = read.version.is_some();
-        Ok(Open { found, ledger, version, notes, workflow, read, before, document })
+        ledger.position.written = read.version.is_some();
+        Ok(Open { found, ledger, version, old, notes, workflow, read, before, document })
     }
 
     fn died_removing(&self, id: &RunId, known: u64) -> Result<bool, GateError> {
@@ -209,50 +222,82 @@ impl Gate<'_> {
     }
 
     /// The ledger of a run, or what the journal knows where it is lost.
-    fn ledger(&self, id: &RunId) -> Result<(Ledger, Option<Version>, Vec<String>), GateError> {
-        let key = Key::Ledger(id.clone());
+    fn ledger<'f>(&self, found: &'f Found) -> Result<Locked<'f>, GateError> {
+        let id = &found.id;
         let new = || Ledger {
-            schema: 1,
+            schema: SCHEMA,
             run: id.to_string(),
             started_at: Some(Timestamp::now()),
             ..Ledger::default()
         };
-        match self.store.get(&key)? {
-            None => {
+        match self.stored(id)? {
+            Stored::Read(ledger, version, old) => {
+                Ok(Locked { found, ledger: *ledger, version, old, notes: Vec::new() })
+            }
+            Stored::None => {
                 let mut ledger = self.rebuilt(id, new())?;
                 let note = "the ledger was gone; it was made again from the journal";
-                let notes = if ledger.seq > 1 { vec![note.to_string()] } else { Vec::new() };
+                let seq = &mut ledger.position.seq;
+                let notes = if *seq > 1 { vec![note.to_string()] } else { Vec::new() };
                 // After one line there was none yet: its process died before it answered.
-                ledger.seq = if ledger.seq == 1 { 0 } else { ledger.seq };
-                Ok((ledger, None, notes))
+                *seq = if *seq == 1 { 0 } else { *seq };
+                Ok(Locked { found, ledger, version: None, old: None, notes })
             }
-            Some(stored) => match serde_json::from_slice(&stored.bytes) {
-                Ok(ledger) => Ok((ledger, Some(stored.version), Vec::new())),
-                Err(error) => {
-                    let aside = self.store.set_aside(&key)?;
-                    let note =
-                        format!("the ledger could not be read ({error}); it was kept as {aside}");
-                    Ok((self.rebuilt(id, new())?, None, vec![note]))
-                }
-            },
+            Stored::Broken(key, error) => {
+                let aside = self.store.set_aside(&key)?;
+                let note =
+                    format!("the ledger could not be read ({error}); it was kept as {aside}");
+                let ledger = self.rebuilt(id, new())?;
+                Ok(Locked { found, ledger, version: None, old: None, notes: vec![note] })
+            }
         }
+    }
+
+    /// The ledger as it is stored: ours, or that of version 0.1.0 where ours is not there or behind it.
+    pub(super) fn stored(&self, id: &RunId) -> Result<Stored, GateError> {
+        let read = |key: Key| -> Result<Stored, GateError> {
+            Ok(match self.store.get(&key)? {
+                None => Stored::None,
+                Some(stored) => match Ledger::read(&stored.bytes) {
+                    Ok(ledger) => Stored::Read(Box::new(ledger), Some(stored.version), None),
+                    Err(Unreadable::Broken(error)) => Stored::Broken(key, error),
+                    Err(newer) => return Err(GateError::Other(format!("run {id}: {newer}"))),
+                },
+            })
+        };
+        let own = read(Key::Ledger(id.clone()))?;
+        let old = Key::OldLedger(id.clone());
+        if self.store.version(&old)?.is_none() {
+            return Ok(own);
+        }
+        Ok(match (own, read(old)?) {
+            (Stored::Read(own, version, _), Stored::Read(old, old_version, _)) => {
+                let is_ahead = old.position.seq > own.position.seq;
+                Stored::Read(if is_ahead { old } else { own }, version, old_version)
+            }
+            (Stored::None, Stored::Read(old, version, _)) => Stored::Read(old, None, version),
+            (own, Stored::Broken(key, error)) if matches!(own, Stored::None) => {
+                Stored::Broken(key, error)
+            }
+            (own, _) => own,
+        })
     }
 
     /// What the journal knows of a run whose ledger is lost: above all that it was cancelled.
     pub(super) fn rebuilt(&self, id: &RunId, mut ledger: Ledger) -> Result<Ledger, GateError> {
         for text in self.store.lines(id)? {
             let Ok(line) = serde_json::from_str::<Line>(&text) else { continue };
-            ledger.seq = line.seq;
-            ledger.head = line.hash;
-            ledger.tally.blocks += u64::from(line.answer.is_block());
+            ledger.position.seq = line.seq;
+            ledger.position.head = line.hash;
+            ledger.work.tally.blocks += u64::from(line.answer.is_block());
             // A run that decides anything after it was cancelled has begun again.
             if !line.to.is_empty() {
-                ledger.cancelled = None;
+                ledger.session.cancelled = None;
             } else if line.answer.outcome() == Some(Outcome::Aborted) && line.event.name == CANCEL {
                 let reason = line.answer.text().map(str::to_string);
                 let (at, by) = (line.at, line.event.actor);
                 let told = by == Actor::Human;
-                ledger.cancelled = Some(Cancelled { at, reason, by, told });
+                ledger.session.cancelled = Some(Cancelled { at, reason, by, told });
             }
         }
         self.find_pin(id, &mut ledger);
@@ -266,8 +311,8 @@ impl Gate<'_> {
     /// is no room for them, nothing has happened, and the journal does not say that it has. What is left
     /// after the line are two renames.
     fn write(&self, found: &Found, writes: Writes) -> Result<Written, GateError> {
-        let Writes { mut ledger, version, line, mut notes, document, effects, ends, tells } =
-            writes;
+        let Writes { mut ledger, version, old, line, mut notes, .. } = writes;
+        let Writes { document, effects, ends, tells, .. } = writes;
         let is_answer = line.as_ref().is_some_and(|line| line.event.is_question());
         let line = match line {
             Some(mut line) => {
@@ -281,11 +326,11 @@ impl Gate<'_> {
         let key = Key::Document(found.place.clone());
         let prepared = match &document {
             Change::Put(expected, bytes) => {
-                ledger.written = true;
+                ledger.position.written = true;
                 Some(self.store.prepare(&key, expected.as_ref(), bytes)?)
             }
             Change::Remove(_) => {
-                ledger.removed = true;
+                ledger.position.removed = true;
                 None
             }
             Change::Instead(bytes) => {
@@ -300,35 +345,40 @@ impl Gate<'_> {
                 Some(prepared) => Some(prepared.version()),
                 None => self.store.version(&key)?,
             };
-            ledger.finished = now.map(|version| version.0);
+            ledger.position.finished = now.map(|version| version.0);
         }
         // At a stop the user is told, also what was found out before; else at the next one.
         if is_answer {
-            notes.splice(0..0, std::mem::take(&mut ledger.untold));
+            notes.splice(0..0, std::mem::take(&mut ledger.session.pending_notices));
         } else {
-            ledger.untold.extend(notes.iter().cloned());
+            ledger.session.pending_notices.extend(notes.iter().cloned());
         }
         let own = Key::Ledger(found.id.clone());
         let new = self.store.prepare(&own, version.as_ref(), &to_bytes(&ledger)?)?;
         if let Some(text) = &line {
             self.store.append(&found.id, text)?;
-            *self.own_line.borrow_mut() = Some((found.id.clone(), ledger.seq));
+            *self.own_line.borrow_mut() = Some((found.id.clone(), ledger.position.seq));
         }
         fault_point::reach("after-journal");
         self.change(&key, &document, prepared, &effects)?;
         self.transcribe(&effects, &mut notes);
         fault_point::reach("after-document");
         new.put()?;
-        if let (Some(version), true) = (&ledger.finished, ledger.untold.is_empty()) {
+        if let Some(old) = old {
+            self.store.remove(&Key::OldLedger(found.id.clone()), &old)?;
+        }
+        if let (Some(version), true) =
+            (&ledger.position.finished, ledger.session.pending_notices.is_empty())
+        {
             self.store.note_ended(&found.id, &Version(version.clone()));
         }
         self.dismiss(&ledger, &effects);
         if let Some((answer, before)) = tells {
             let notify = &self.project.config.notify;
-            notify.tell(&found.id, &ledger.phase, &answer, before.as_ref());
+            notify.tell(&found.id, &ledger.position.phase, &answer, before.as_ref());
         }
         fault_point::reach("after-ledger");
-        Ok(Written { notes, has_agents: !ledger.agents.is_empty() })
+        Ok(Written { notes, has_agents: !ledger.work.agents.is_empty() })
     }
 
     fn change(
@@ -373,19 +423,21 @@ impl Gate<'_> {
             said.push(format!("the journal of {id} could not be read; it was kept as {aside}"));
         }
         let (seq, prev) = position.flatten().unwrap_or_default();
-        let other = seq == ledger.seq && !ledger.head.is_empty() && prev != ledger.head;
-        if seq < ledger.seq || other {
-            let (field, from) = ("journal".to_string(), format!("line {}", ledger.seq));
+        let other = seq == ledger.position.seq
+            && !ledger.position.head.is_empty()
+            && prev != ledger.position.head;
+        if seq < ledger.position.seq || other {
+            let (field, from) = ("journal".to_string(), format!("line {}", ledger.position.seq));
             let to = if other { "another line".into() } else { format!("line {seq}") };
             said.push(format!(
                 "the journal of {id} was changed: it ended with {from}, now with {to}"
             ));
-            ledger.tampered.push(Tampered { at: line.at, field, from, to });
+            ledger.tamper.changes.push(Tampered { at: line.at, field, from, to });
         }
         line.notes.extend(said.iter().cloned());
         if torn > 0 {
             line.notes.push(format!("{torn} bytes of an unfinished line were dropped"));
-        } else if seq > ledger.seq {
+        } else if seq > ledger.position.seq {
             let own = *self.own_line.borrow() == Some((id.clone(), seq));
             let why = if own {
                 "then decided again: the document was changed meanwhile"
@@ -395,15 +447,15 @@ impl Gate<'_> {
             line.notes.push(format!("line {seq} was written, {why}"));
         }
         // After a line that is gone the numbers go on, so that the gap stays to be seen.
-        line.seq = seq.max(ledger.seq) + 1;
+        line.seq = seq.max(ledger.position.seq) + 1;
         line.prev = prev;
         // Who stops is told by the client; for the rest, the processes above say who it was.
         if !line.event.is_question() {
             line.by = caller::ancestry();
         }
-        ledger.seq = line.seq;
+        ledger.position.seq = line.seq;
         let text = line.bound().seal().map_err(|error| GateError::Other(error.to_string()))?;
-        ledger.head = journal::position(&text).map(|(_, hash)| hash).unwrap_or_default();
+        ledger.position.head = journal::position(&text).map(|(_, hash)| hash).unwrap_or_default();
         Ok((text, said))
     }
 }
