@@ -17,7 +17,6 @@ use crate::definition::Bundle;
 use crate::diagnostic::Source;
 use crate::evidence::GivenEvidence;
 use crate::json::Json;
-use crate::mutate::Equivalent;
 use crate::step::{Actor, Event, Step};
 use crate::workflow::Workflow;
 
@@ -36,6 +35,20 @@ pub struct CaseFile {
     /// Mutants that no case can kill.
     #[serde(default)]
     pub equivalent: Vec<Equivalent>,
+}
+
+/// A mutant that is known to decide as the original does.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Equivalent {
+    /// The rule's label, as `phasegate mutate` prints it.
+    pub rule: String,
+    /// The rule's guard, so that the row does not come to excuse another rule when rules are added.
+    pub when: Option<String>,
+    /// What is changed, as `phasegate mutate` prints it.
+    pub change: String,
+    /// Why nobody can tell the difference.
+    pub why: String,
 }
 
 /// One case.

@@ -14,27 +14,13 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::answer::{Outcome, Until};
-use crate::case::{CaseIn, CaseResult, Cases};
+use crate::case::{CaseIn, CaseResult, Cases, Equivalent};
 use crate::diagnostic::Source;
 use crate::syntax::Parts;
 use crate::workflow::{Expression, Guard, Machine, Reply, Rule, RuleSet, Workflow};
-
-/// A mutant that is known to decide as the original does.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Equivalent {
-    /// The rule's label, as `phasegate mutate` prints it.
-    pub rule: String,
-    /// The rule's guard, so that the row does not come to excuse another rule when rules are added.
-    pub when: Option<String>,
-    /// What is changed, as `phasegate mutate` prints it.
-    pub change: String,
-    /// Why nobody can tell the difference.
-    pub why: String,
-}
 
 /// A definition with one mistake in it.
 #[derive(Clone, Debug)]

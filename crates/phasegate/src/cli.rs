@@ -38,6 +38,8 @@ use phasegate_runtime::caller;
 use phasegate_runtime::gate::{Found, Gate, GateError};
 use phasegate_runtime::project::Project;
 
+use crate::outcome::{Failed, Outcome};
+use crate::request::session;
 use crate::{mcp, print, request};
 
 const EXAMPLES: &str = "\
@@ -177,17 +179,6 @@ struct Output {
     json: bool,
 }
 
-/// What a command failed with: a sentence for the user.
-pub struct Failed(pub String);
-
-impl<E: std::fmt::Display> From<E> for Failed {
-    fn from(error: E) -> Failed {
-        Failed(error.to_string())
-    }
-}
-
-pub type Outcome = Result<ExitCode, Failed>;
-
 /// Says on stderr how it is used.
 pub fn help() -> ExitCode {
     print::note(&Cli::command().render_help().to_string());
@@ -322,11 +313,6 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
 /// The run that is meant, of any workflow.
 fn chosen_run(gate: &Gate, name: Option<&str>) -> Result<Found, GateError> {
     request::chosen_among(gate, name, session().as_deref(), |_| true, false)
-}
-
-/// The client's session, where a command runs inside of one.
-pub fn session() -> Option<String> {
-    std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|session| !session.is_empty())
 }
 
 /// Refuses to an agent that Phasegate has started what is not about its own work.

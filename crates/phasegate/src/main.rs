@@ -5,6 +5,7 @@ mod cli;
 mod client;
 mod hook;
 mod mcp;
+mod outcome;
 mod print;
 mod request;
 mod statusline;

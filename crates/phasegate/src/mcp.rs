@@ -18,7 +18,7 @@ use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Failed, Outcome};
+use crate::outcome::{Failed, Outcome};
 use tools::{Tools, Who};
 use transport::Server;
 

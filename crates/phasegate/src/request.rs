@@ -82,7 +82,7 @@ pub fn run(
         let message = format!("there is no run of workflow {workflow} in this project; {help}");
         return Err(GateError::Other(message));
     }
-    let session = crate::cli::session();
+    let session = session();
     let run = chosen_among(gate, wanted.as_deref(), session.as_deref(), is_own, looks)?;
     if run.id.workflow != workflow {
         return Err(GateError::Other(format!("run {} is not one of {workflow}", run.id)));
@@ -124,4 +124,9 @@ pub fn chosen_among(
     let ended = runs.into_iter().max_by_key(last);
     let chosen = open.into_iter().next().or(ended);
     chosen.ok_or_else(|| GateError::Other("there is no run in this project".into()))
+}
+
+/// The client's session, where a command runs inside one.
+pub fn session() -> Option<String> {
+    std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|session| !session.is_empty())
 }

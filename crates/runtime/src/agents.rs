@@ -23,12 +23,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 use crate::fault_point;
-use crate::file_store::ignored_by_git;
 use crate::headless;
+use crate::paths;
+use crate::proc;
 use crate::process;
 use crate::run::RunId;
 use crate::topics;
-use crate::world;
 
 pub use supervisor::supervise;
 
@@ -37,9 +37,6 @@ pub const FOLDER: &str = ".phasegate/agents";
 
 /// The variable that has an agent's secret.
 pub const TOKEN: &str = "PHASEGATE_TOKEN";
-
-/// The words of the command that supervises.
-pub const RUN: [&str; 2] = ["agent", "run"];
 
 /// How often an agent is tried to be started.
 const MOST_STARTS: u32 = 3;
@@ -130,7 +127,7 @@ impl Record {
         };
         let full = place(root, &folder)?;
         fs::create_dir_all(&full)?;
-        ignored_by_git(&root.join(FOLDER))?;
+        paths::ignored_by_git(&root.join(FOLDER))?;
         fault_point::reach("before-prompt");
         fs::write(full.join("prompt"), &agent.prompt)?;
         Ok(Record {
@@ -248,17 +245,14 @@ impl Record {
     /// Ends what a supervisor that was killed has left behind in other groups: whatever has the secret
     /// in its environment.
     fn end_strays(&self) {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let mark = format!("{TOKEN}=");
-        for entry in entries {
-            let pid = entry.file_name().to_str().and_then(|pid| pid.parse().ok());
-            let Some(pid) = pid.and_then(Pid::from_raw) else { continue };
-            let Ok(variables) = fs::read(entry.path().join("environ")) else { continue };
-            let variables = variables.split(|byte| *byte == 0);
-            let mut tokens = variables.filter_map(|it| it.strip_prefix(mark.as_bytes()));
+        for pid in proc::all() {
+            let variables = proc::variables(pid);
+            let mut tokens = variables.iter().filter_map(|it| it.strip_prefix(mark.as_bytes()));
             let token = tokens.next().map(String::from_utf8_lossy);
             let secret = token.as_deref().and_then(parts).map(|(secret, ..)| secret);
-            if secret.is_some_and(|secret| self.knows(secret)) {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            if let (Some(pid), true) = (pid, secret.is_some_and(|secret| self.knows(secret))) {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
         }
@@ -280,7 +274,7 @@ impl Record {
         let mut supervisor = Command::new(&program)
             .arg("-C")
             .arg(root)
-            .args(RUN)
+            .args(process::AGENT_RUN)
             .arg(run.to_string())
             .arg(id)
             .env_remove(process::SERVER_TOKEN)
@@ -356,7 +350,7 @@ impl Started {
         let group = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         if let Some(group) = group
             && self.birth.is_some()
-            && process::birth(self.pid) == self.birth
+            && proc::birth(self.pid) == self.birth
         {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -425,7 +419,7 @@ pub fn parts(token: &str) -> Option<(&str, &str, &str)> {
 /// The folder of an agent.
 fn place(root: &Path, folder: &str) -> io::Result<PathBuf> {
     let place = format!("{FOLDER}/{folder}");
-    world::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))
+    paths::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))
 }
 
 fn read<T: for<'d> Deserialize<'d>>(path: &Path) -> Option<T> {

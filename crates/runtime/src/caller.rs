@@ -1,13 +1,11 @@
 //! Who calls: the processes above us, and whether one of them is an agent's client.
 
 use std::io::IsTerminal;
-use std::path::Path;
 
 use phasegate_engine::step::Actor;
 use phasegate_engine::workflow::Workflow;
 
-use crate::agents;
-use crate::gate::{Gate, GateError};
+use crate::proc;
 use crate::process;
 use crate::run::RunId;
 
@@ -24,25 +22,8 @@ const CLIENTS: &[&str] =
 /// The processes above this one, the nearest first, as `name pid`, the first few of them; none where
 /// the system does not tell.
 pub fn ancestry() -> Vec<String> {
-    let mut processes = processes();
-    processes.truncate(MOST_SHOWN);
-    processes
-}
-
-fn processes() -> Vec<String> {
-    let mut found = Vec::new();
-    let mut next = std::os::unix::process::parent_id().to_string();
-    while found.len() < MOST_PROCESSES && next != "0" {
-        let stat = std::fs::read_to_string(Path::new("/proc").join(&next).join("stat"));
-        // `pid (name) state parent …`, and the name may have spaces and parentheses.
-        let Ok(stat) = stat else { break };
-        let Some((head, tail)) = stat.rsplit_once(')') else { break };
-        let name = head.split_once('(').map_or("", |(_, name)| name);
-        found.push(format!("{name} {next}"));
-        let Some(parent) = tail.split_whitespace().nth(1) else { break };
-        next = parent.to_string();
-    }
-    found
+    let shown = proc::ancestors(MOST_SHOWN).into_iter();
+    shown.map(|(name, pid)| format!("{name} {pid}")).collect()
 }
 
 /// The agent's client that we run in, if any: by its environment, or by its process above us.
@@ -50,33 +31,33 @@ pub fn client() -> Option<String> {
     if let Some(found) = mise_agent_env::detect() {
         return Some(format!("{} ({} is set)", found.agent, found.signal));
     }
-    let processes = processes();
-    if processes.len() >= MOST_PROCESSES {
+    let above = proc::ancestors(MOST_PROCESSES);
+    if above.len() >= MOST_PROCESSES {
         return Some("more processes than can be looked at".into());
     }
-    let mut processes = processes.iter().filter_map(|process| process.split_once(' '));
-    processes.find_map(|(name, pid)| {
-        let known = CLIENTS.contains(&name).then(|| name.to_string());
-        known.or_else(|| {
-            let own = supervises(pid).is_some();
-            own.then(|| "a worker or a check of Phasegate".to_string())
-        })
+    // Where nobody tells who is above us, only a terminal speaks for a person.
+    if above.is_empty() && !proc::tells() && !std::io::stdin().is_terminal() {
+        return Some("a system that does not tell which processes are above this one".into());
+    }
+    above.into_iter().find_map(|(name, pid)| {
+        if CLIENTS.contains(&name.as_str()) {
+            return Some(name);
+        }
+        supervises(pid).map(|_| "a worker or a check of Phasegate".to_string())
     })
 }
 
 /// Whether a process watches one that we have started, which is no person; and whether that leads the
 /// work itself.
-fn supervises(pid: &str) -> Option<bool> {
-    let line = std::fs::read(Path::new("/proc").join(pid).join("cmdline")).unwrap_or_default();
-    let mut words = line.split(|byte| *byte == 0);
-    let program = words.next().unwrap_or_default();
+fn supervises(pid: u32) -> Option<bool> {
+    let words = proc::words(pid, 5);
+    let (program, words) = words.split_first()?;
     // An agent's supervisor is told where it works first.
-    let words: Vec<&[u8]> = words.take(4).collect();
-    let agent = words.windows(2).any(|pair| pair == agents::RUN.map(str::as_bytes));
+    let agent = words.windows(2).any(|pair| pair == process::AGENT_RUN.map(str::as_bytes));
     if !program.ends_with(b"phasegate") {
         return None;
     }
-    let is = |word: &str| words.first() == Some(&word.as_bytes());
+    let is = |word: &str| words.first().is_some_and(|first| first == word.as_bytes());
     match () {
         () if agent || is(process::SUPERVISE) => Some(false),
         () if is(process::SUPERVISE_SESSION) => Some(true),
@@ -93,27 +74,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Who gives a command: an agent with its secret, an agent inside of a client, or a person.
-    ///
-    /// # Errors
-    /// Where a secret is shown that is nobody's, or no longer anybody's.
-    pub fn of_process(gate: &Gate) -> Result<Caller, GateError> {
-        match std::env::var(agents::TOKEN) {
-            Ok(token) => Caller::of_token(gate, &token),
-            Err(_) => Ok(Caller { actor: actor(), agent: None }),
-        }
-    }
-
-    /// Who holds a token.
-    ///
-    /// # Errors
-    /// As above.
-    pub fn of_token(gate: &Gate, token: &str) -> Result<Caller, GateError> {
-        let (run, id, actor) = gate.identify(token)?;
-        Ok(Caller { actor, agent: Some((run, id)) })
-    }
-
-    /// The same, for a workflow with agents of its own: there, whoever works in a client and is none
+    /// Who asks of a workflow with agents of its own: there, whoever works in a client and is none
     /// of them has others work.
     #[must_use]
     pub fn for_workflow(mut self, workflow: &Workflow) -> Caller {
@@ -137,11 +98,8 @@ pub fn actor() -> Actor {
 
 /// Whether we run below something that Phasegate has started.
 pub fn is_supervised() -> bool {
-    let processes = processes();
-    processes.len() >= MOST_PROCESSES
-        || processes
-            .iter()
-            .any(|it| it.split_once(' ').and_then(|(_, pid)| supervises(pid)) == Some(false))
+    let above = proc::ancestors(MOST_PROCESSES);
+    above.len() >= MOST_PROCESSES || above.iter().any(|(_, pid)| supervises(*pid) == Some(false))
 }
 
 /// Refuses what only a person may do.

@@ -17,11 +17,10 @@ use phasegate_engine::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
 use crate::fault_point;
-use crate::file_store::ignored_by_git;
 use crate::git;
+use crate::paths::{self, Walk};
 use crate::place::Place;
 use crate::process::{self, End, Streams};
-use crate::world::{self, Walk};
 
 /// How much of a log's end is kept with the result.
 const MOST_TAIL: u64 = 4_000;
@@ -177,7 +176,7 @@ impl Checks {
         let lock = self.place(name, "lock").map_err(failed)?;
         if let Some(folder) = lock.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
-            ignored_by_git(&self.root.join(FOLDER)).map_err(failed)?;
+            paths::ignored_by_git(&self.root.join(FOLDER)).map_err(failed)?;
         }
         let options = OpenOptions::new().create(true).write(true).truncate(false).open(&lock);
         let file = options.map_err(failed)?;
@@ -237,9 +236,9 @@ impl Checks {
 
     /// What the tree is known by, as it is now.
     pub fn tree_now(&self) -> Option<String> {
-        let place = world::inside(&self.root, &format!("{FOLDER}/tree")).ok()?;
+        let place = paths::inside(&self.root, &format!("{FOLDER}/tree")).ok()?;
         fs::create_dir_all(&place).ok()?;
-        ignored_by_git(&self.root.join(FOLDER)).ok()?;
+        paths::ignored_by_git(&self.root.join(FOLDER)).ok()?;
         // Two kinds of marks never compare equal, so one that fails for a moment is asked again.
         let by_git = || git::tree(&self.root, &place, &self.apart);
         let by_names = || if git::is_there() { None } else { self.listing() };
@@ -263,7 +262,7 @@ impl Checks {
     fn place(&self, name: &str, extension: &str) -> io::Result<PathBuf> {
         let (workflow, name) = (filename(&self.workflow), filename(name));
         let place = format!("{FOLDER}/{workflow}/{name}.{extension}");
-        world::inside(&self.root, &place).map_err(|why| io::Error::other(why.to_string()))
+        paths::inside(&self.root, &place).map_err(|why| io::Error::other(why.to_string()))
     }
 }
 

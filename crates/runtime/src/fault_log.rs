@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::world;
+use crate::paths;
 
 /// A failure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// Where the failures of a project are kept.
 fn in_project(root: &Path) -> Option<PathBuf> {
-    world::inside(root, ".phasegate/faults.jsonl").ok()
+    paths::inside(root, ".phasegate/faults.jsonl").ok()
 }
 
 /// Where failures are kept that are no project's, or that a project cannot keep.

@@ -23,11 +23,11 @@ use rustix::io::Errno;
 
 use crate::fault_point;
 use crate::frontmatter;
+use crate::paths::{Walk, ignored_by_git, inside};
 use crate::place::Place;
 use crate::run::RunId;
 use crate::store::{Key, Lease, Prepared, Store, StoreError, Stored, Version};
 use crate::topics;
-use crate::world::{self, Walk};
 
 /// How long a hook waits for others on the same run before it gives up, loudly.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -104,10 +104,10 @@ impl Prepared for NewMessage {
         let NewMessage { folder, topic, expected, id, body } = &*self;
         let expected = expected.as_ref().map(|version| version.0.as_str());
         let posted = topics::post(folder, topic, expected, id, body);
-        match posted.map_err(failed("write", folder))? {
-            true => Ok(()),
-            false => Err(StoreError::Conflict(folder.display().to_string())),
+        if !posted.map_err(failed("write", folder))? {
+            return Err(StoreError::Conflict(folder.display().to_string()));
         }
+        Ok(())
     }
 }
 
@@ -127,8 +127,8 @@ impl FileStore {
     /// A file of a run: its ledger, its journal, its lock. A link that leads out of the project is
     /// refused, since a cloned repository could bring one along.
     fn file(&self, run: &RunId, name: &str) -> Result<PathBuf, StoreError> {
-        let inside = |place: &str| {
-            world::inside(&self.root, place).map_err(|why| StoreError::Refused(why.to_string()))
+        let allowed = |place: &str| {
+            inside(&self.root, place).map_err(|why| StoreError::Refused(why.to_string()))
         };
         let place = || match (filename(&run.workflow), filename(&run.name)) {
             (workflow, run) if run.is_empty() => format!("{RUNS}/{workflow}"),
@@ -138,13 +138,13 @@ impl FileStore {
         let folder = match known {
             Some(folder) => folder,
             None => {
-                let folder = inside(&place())?;
+                let folder = allowed(&place())?;
                 self.folders.borrow_mut().insert(run.clone(), folder.clone());
                 folder
             }
         };
         let file = folder.join(name);
-        if file.is_symlink() { inside(&format!("{}/{name}", place())) } else { Ok(file) }
+        if file.is_symlink() { allowed(&format!("{}/{name}", place())) } else { Ok(file) }
     }
 
     /// Whether nothing is at a place, told without following links: most workflows have no run.
@@ -169,10 +169,8 @@ impl FileStore {
     /// The file of a value; of a topic, its folder.
     fn path(&self, key: &Key) -> Result<PathBuf, StoreError> {
         match key {
-            Key::Document(place) | Key::Text(place) => {
-                world::inside(&self.root, Place::of(place).path())
-                    .map_err(|why| StoreError::Refused(why.to_string()))
-            }
+            Key::Document(place) | Key::Text(place) => inside(&self.root, Place::of(place).path())
+                .map_err(|why| StoreError::Refused(why.to_string())),
             Key::Ledger(run) => self.file(run, "run.json"),
             Key::OldLedger(run) => self.file(run, "ledger.json"),
             Key::Journal(run) => self.file(run, "journal.jsonl"),
@@ -231,16 +229,6 @@ fn replace(new: &Path, path: &Path, expected: Option<&Version>) -> io::Result<bo
         // Not every file system can exchange; then the window stays, as narrow as it can be.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => fs::rename(new, path).map(|()| true),
         Err(error) => Err(error.into()),
-    }
-}
-
-/// Makes git pass over a folder of ours: what is in it belongs to this machine.
-pub(crate) fn ignored_by_git(folder: &Path) -> io::Result<()> {
-    let mark = OpenOptions::new().write(true).create_new(true).open(folder.join(".gitignore"));
-    match mark {
-        Ok(mut mark) => mark.write_all(b"*\n"),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
     }
 }
 
@@ -324,13 +312,13 @@ impl Store for FileStore {
         if self.is_missing(folder) {
             return Ok(Vec::new());
         }
-        let full = world::inside(&self.root, folder).map_err(refused)?;
+        let full = inside(&self.root, folder).map_err(refused)?;
         let entries = fs::read_dir(full).into_iter().flatten().flatten();
         let is_folder = |entry: &fs::DirEntry| {
             entry.file_type().is_ok_and(|kind| {
                 let inside = || {
                     let place = format!("{folder}/{}", entry.file_name().to_string_lossy());
-                    world::inside(&self.root, &place).is_ok_and(|path| path.is_dir())
+                    inside(&self.root, &place).is_ok_and(|path| path.is_dir())
                 };
                 kind.is_dir() || (kind.is_symlink() && inside())
             })

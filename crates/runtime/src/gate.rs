@@ -28,11 +28,13 @@ use crate::run::RunId;
 use crate::store::{Store, StoreError};
 use crate::worker::Watch;
 
-pub use commit::CANCEL;
 pub use detached::ERRANDS;
 pub use runs::{Found, Report};
 pub use sessions::{Sign, Standing};
 pub use stop::{Stop, Verdict};
+
+/// The event that ends a run for good.
+pub const CANCEL: &str = "cancel";
 
 /// What a run answered.
 #[derive(Clone, Debug)]

@@ -22,6 +22,9 @@ const MOST_READINGS: usize = 256;
 /// The version of the format that is written. Version 1 was flat, and is read by [`v1`].
 pub const SCHEMA: u32 = 2;
 
+/// How a ledger of this version begins.
+const CURRENT: &str = "{\"schema\":2,";
+
 /// What every version of a ledger has.
 #[derive(Deserialize)]
 struct Version {
@@ -188,13 +191,31 @@ pub struct Last {
     pub answer: Answer,
 }
 
-/// A check or a review that was started.
+/// What was begun for an event that waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
-    /// `check` or `review`.
-    pub what: String,
+    pub what: JobKind,
     pub name: String,
     pub since: Timestamp,
+}
+
+/// A kind of what is done for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobKind {
+    Check,
+    Review,
+    Work,
+}
+
+impl fmt::Display for JobKind {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(match self {
+            JobKind::Check => "check",
+            JobKind::Review => "review",
+            JobKind::Work => "work",
+        })
+    }
 }
 
 /// A block, and the world in which it was given.
@@ -251,6 +272,10 @@ impl Ledger {
     /// Where it is not one, or was written by a later version, whose fields would be lost.
     pub fn read(bytes: &[u8]) -> Result<Ledger, Unreadable> {
         let unreadable = |error: serde_json::Error| Unreadable::Broken(error.to_string());
+        // Nearly always it is one that we have written, and its first member says so.
+        if bytes.starts_with(CURRENT.as_bytes()) {
+            return serde_json::from_slice(bytes).map_err(unreadable);
+        }
         let Version { schema } = serde_json::from_slice(bytes).map_err(unreadable)?;
         match schema {
             ..=1 => v1::read(bytes).map_err(unreadable),

@@ -20,10 +20,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::agents;
-use crate::file_store::ignored_by_git;
+use crate::paths;
+use crate::proc;
 use crate::run::RunId;
-use crate::world;
+
+/// The words of the command that supervises.
+pub const AGENT_RUN: [&str; 2] = ["agent", "run"];
 
 /// The command of this program that supervises.
 pub const SUPERVISE: &str = "supervise";
@@ -76,14 +78,6 @@ impl End {
             End::NotStarted(why) => why.clone(),
         }
     }
-}
-
-/// Since when a process runs, as the kernel counts: with its number it names one process for ever.
-pub fn birth(pid: u32) -> Option<String> {
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
-    let stat = stat.ok()?;
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(19).map(str::to_string)
 }
 
 /// What a process reads, and where what it prints goes.
@@ -217,9 +211,9 @@ pub struct Alone(#[expect(dead_code, reason = "closing it releases the lock")] F
 /// Where the lock cannot be made.
 pub fn alone(root: &Path, folder: &str, run: &RunId) -> io::Result<Option<Alone>> {
     let place = format!("{folder}/{}.lock", filename(&run.to_string()));
-    let path = world::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))?;
+    let path = paths::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))?;
     std::fs::create_dir_all(root.join(folder))?;
-    ignored_by_git(&root.join(folder))?;
+    paths::ignored_by_git(&root.join(folder))?;
     let lock = OpenOptions::new().create(true).append(true).open(path)?;
     match lock.try_lock() {
         Ok(()) => Ok(Some(Alone(lock))),
@@ -359,10 +353,8 @@ pub enum Orphans {
 
 /// Whether a process supervises an agent of a run.
 fn is_agent(pid: Pid) -> bool {
-    let place = Path::new("/proc").join(pid.as_raw_nonzero().to_string()).join("cmdline");
-    let line = std::fs::read(place).unwrap_or_default();
-    let words: Vec<&[u8]> = line.split(|byte| *byte == 0).take(5).collect();
-    words.windows(2).any(|pair| pair == agents::RUN.map(str::as_bytes))
+    let words = proc::words(pid.as_raw_nonzero().get().unsigned_abs(), 5);
+    words.windows(2).any(|pair| pair == AGENT_RUN.map(str::as_bytes))
 }
 
 /// Ends all children, and those that they leave behind.
@@ -384,15 +376,9 @@ fn end_orphans(which: Orphans) {
 
 /// The processes whose parent we are, where the system tells.
 fn children() -> Vec<Pid> {
-    let own = std::process::id().to_string();
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = entries.filter_map(|entry| {
-        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        let (_, fields) = stat.rsplit_once(')')?;
-        (fields.split_whitespace().nth(1) == Some(&own)).then(|| Pid::from_raw(pid))?
-    });
-    processes.collect()
+    let own = std::process::id();
+    let children = proc::all().filter(|pid| proc::parent(*pid) == Some(own));
+    children.filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)).collect()
 }
 
 fn ended(status: ExitStatus) -> End {

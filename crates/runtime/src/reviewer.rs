@@ -12,9 +12,9 @@ use serde::Deserialize;
 
 use crate::fault_point;
 use crate::headless::{self, SETTINGS};
+use crate::paths;
 use crate::process::{self, End, Streams};
 use crate::run::RunId;
-use crate::world;
 
 /// Where reviewers leave their logs, while there is something to see in them.
 pub const FOLDER: &str = ".phasegate/reviews";
@@ -60,7 +60,7 @@ struct Verdict {
 /// # Errors
 /// Why there is no verdict, in a sentence that names the log.
 pub fn review(root: &Path, run: &RunId, wanted: &Review) -> Result<Reviewed, String> {
-    let inside = |place: &str| world::inside(root, place).map_err(|why| why.to_string());
+    let inside = |place: &str| paths::inside(root, place).map_err(|why| why.to_string());
     let file = inside(&wanted.file)?;
     if file.exists() {
         return Err(format!("{} is there already, and no review is overwritten", wanted.file));

@@ -11,9 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::step::Work;
 
 use crate::fault_point;
+use crate::paths;
 use crate::process::{self, End, Streams};
 use crate::run::RunId;
-use crate::world;
 
 /// Where workers leave their logs.
 pub const FOLDER: &str = ".phasegate/workers";
@@ -48,7 +48,7 @@ pub fn work(root: &Path, run: &RunId, work: &Work, watch: Option<&Watch>) -> io:
     let name = process::log_name(run, &work.worker);
     let place = |kind: &str| {
         let place = format!("{FOLDER}/{name}.{kind}");
-        world::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))
+        paths::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))
     };
     let (input, log) = (place("prompt")?, place("log")?);
     fault_point::reach("before-work");

@@ -11,7 +11,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::types::Type;
 use phasegate_engine::workflow::{Action, Does, Param, TextId, Workflow};
-use phasegate_runtime::caller::{self, Caller};
+use phasegate_runtime::caller;
 use phasegate_runtime::catalog::Entry;
 use phasegate_runtime::config::Config;
 use phasegate_runtime::gate::{Answered, Found, Gate, GateError};
@@ -139,7 +139,7 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     if action.people_only() {
         caller::must_be_human(&format!("`{name} {action_name}`"))?;
     }
-    let caller = Caller::of_process(&gate)?.for_workflow(&workflow);
+    let caller = gate.caller()?.for_workflow(&workflow);
     let given = given(&project.root, &workflow, action, matches)?;
     let event = request::event(&action.name, &caller, session(), given);
     let as_json = matches.get_flag("json");

@@ -13,6 +13,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::workflow::Workflow;
 use phasegate_runtime::catalog::{Entry, Origin};
+use phasegate_runtime::condition::Condition;
 use phasegate_runtime::config::Config;
 use phasegate_runtime::gate::{Found, Gate};
 use phasegate_runtime::project::Project;
@@ -245,7 +246,7 @@ impl Demo {
         ));
         let report = agent.gate.report(&agent.run()?);
         let ends = self.script.ends.as_ref();
-        let done = report.condition == "done" || ends == Some(&report.phase);
+        let done = report.condition == Condition::Done || ends == Some(&report.phase);
         Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 

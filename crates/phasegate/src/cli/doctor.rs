@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use jiff::Timestamp;
 use phasegate_runtime::agents;
+use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
@@ -250,7 +251,7 @@ impl Doctor<'_> {
             }
             open += 1;
             let row_id = format!("run.{id}");
-            if report.condition == "broken" {
+            if report.condition == Condition::Broken {
                 let summary = report.problem.unwrap_or_else(|| format!("run {id} is broken"));
                 let remedy = format!("mend {}, or `phasegate cancel {id}`", run.place);
                 self.row(row_id, "run", Status::Fail, summary, Some(remedy));

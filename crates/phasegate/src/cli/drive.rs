@@ -12,6 +12,7 @@ use phasegate_engine::answer::{Answer, Outcome as Ended, Until};
 use phasegate_engine::functions::filename;
 use phasegate_engine::step::Event;
 use phasegate_runtime::agents::Record;
+use phasegate_runtime::condition::Condition;
 use phasegate_runtime::gate::{Found, Gate, Stop};
 use phasegate_runtime::headless::Dialogue;
 use phasegate_runtime::process::{self, End, Streams};
@@ -133,14 +134,18 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         return Err(Failed(format!("there is no workflow {:?}", options.workflow)));
     }
     let gate = Gate::new(project);
-    let caller = phasegate_runtime::caller::Caller::of_process(&gate)?;
+    let caller = gate.caller()?;
     let found = request::run(&gate, &options.workflow, &caller, options.run.as_deref(), false)?;
     let place = project.root.join(FOLDER).join(filename(&found.id.to_string()));
     if !gate.is_working(&found) {
         let _ = fs::remove_dir_all(&place);
         let condition = gate.report(&found).condition;
         print::line(&format!("Run {} is {condition} already.", found.id));
-        return Ok(if condition == "done" { ExitCode::SUCCESS } else { ExitCode::from(8) });
+        return Ok(if condition == Condition::Done {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(8)
+        });
     }
     let alone = process::alone(&project.root, FOLDER, &found.id)?;
     let Some(_alone) = alone else {
@@ -359,10 +364,10 @@ impl Agent for Driver<'_> {
 
 /// What it means that a run has nothing more to say.
 fn over(gate: &Gate, run: &str) -> Ended {
-    let condition = gate.run(run).map_or("ended", |found| gate.report(&found).condition);
-    match condition {
-        "done" => Ended::Done,
-        "cancelled" => Ended::Aborted,
+    let found = gate.run(run);
+    match found.map_or(Condition::Ended, |found| gate.report(&found).condition) {
+        Condition::Done => Ended::Done,
+        Condition::Cancelled => Ended::Aborted,
         _ => Ended::Inactive,
     }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::step::Actor;
+use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Found, Gate};
 use phasegate_runtime::ledger::Intent;
@@ -90,9 +91,9 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
     let width = runs.iter().map(|run| run.id.to_string().len()).max().unwrap_or(0);
     for (run, report) in &reports {
         let condition = match report.condition {
-            "done" => paint(Paint::Green, "done"),
-            "working" => paint(Paint::Yellow, "working"),
-            "broken" | "stuck" | "capped" | "budget" => paint(Paint::Red, report.condition),
+            Condition::Done => paint(Paint::Green, "done"),
+            Condition::Working => paint(Paint::Yellow, "working"),
+            other if other.is_trouble() => paint(Paint::Red, &other.to_string()),
             other => other.to_string(),
         };
         let name = paint(Paint::Bold, &format!("{:<width$}", run.id.to_string()));
@@ -144,14 +145,15 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
             format!("{what} {name} was started {}{end}", when::ago(*since))
         });
         let outdated = gate.is_outdated(run).filter(|_| gate.is_working(run));
-        let waits = waits_for(run).filter(|_| report.condition == "waiting").map(|waits| {
-            let elsewhere = waits.contains("it runs in the background");
-            if elsewhere && !gate.runs_errands(run) {
-                "What it waited for is done: say something to the agent.".to_string()
-            } else {
-                waits
-            }
-        });
+        let waits =
+            waits_for(run).filter(|_| report.condition == Condition::Waiting).map(|waits| {
+                let elsewhere = waits.contains("it runs in the background");
+                if elsewhere && !gate.runs_errands(run) {
+                    "What it waited for is done: say something to the agent.".to_string()
+                } else {
+                    waits
+                }
+            });
         let problems = report.problem.iter().cloned();
         for line in
             problems.chain(waits).chain(checking).chain(cancelled).chain(tampered).chain(outdated)

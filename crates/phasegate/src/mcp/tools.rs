@@ -15,7 +15,7 @@ use phasegate_runtime::gate::{Found, Gate, GateError};
 use serde_json::{Map, Value, json};
 
 use super::open;
-use crate::{cli, request};
+use crate::request;
 
 /// The tool that waits, which is nobody's action.
 pub const WAIT: &str = "wait_for_change";
@@ -134,7 +134,7 @@ impl Tools {
             let message = "you are below an agent and do not show its secret: you may look";
             return Err(Refusal::new("not_permitted", message));
         }
-        let event = request::event(&action.name, &caller, cli::session(), Json::object());
+        let event = request::event(&action.name, &caller, request::session(), Json::object());
         if let Does::Create { name, document, .. } = &action.does {
             let (_, given) = given(&workflow, action, arguments)?;
             let event = Event { params: given, ..event };
@@ -204,7 +204,7 @@ impl Tools {
         let project = open(&self.root).map_err(|why| Refusal::new("project", why))?;
         let gate = Gate::new(&project);
         let (caller, found) = self.found(&gate, who, Some(run))?;
-        let event = request::event(WAIT, &caller, cli::session(), Json::object());
+        let event = request::event(WAIT, &caller, request::session(), Json::object());
         let mut answer = told(&gate, &found, &event);
         answer.insert("run".into(), run.into());
         answer.insert("changed".into(), changed.into());
@@ -239,7 +239,7 @@ impl Tools {
             let mut row = told(&gate, run, &event);
             row.insert("run".into(), run.id.to_string().into());
             row.insert("phase".into(), report.phase.into());
-            row.insert("condition".into(), report.condition.into());
+            row.insert("condition".into(), report.condition.to_string().into());
             row
         });
         let runs: Vec<Map<String, Value>> = runs.collect();
@@ -257,7 +257,7 @@ impl Tools {
 
 fn caller(gate: &Gate, workflow: &Workflow, who: &Who) -> Result<Caller, GateError> {
     match who {
-        Who::Agent(token) => Caller::of_token(gate, token),
+        Who::Agent(token) => gate.caller_with(token),
         // A workflow without agents has only whoever works.
         Who::Orchestrator if !workflow.has_agents() => {
             Ok(Caller { actor: Actor::Worker, agent: None })

@@ -15,6 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Ended, Record, Started, place, write};
 use crate::headless;
+use crate::proc;
 use crate::process::{self, End, Orphans};
 
 /// The supervisor's own main. Its stdin is the lock.
@@ -42,11 +43,8 @@ pub fn supervise(root: &Path, record: &Record) -> io::Result<()> {
     let end = match start(root, record, &folder, &log) {
         Err(why) => End::NotStarted(why),
         Ok(child) => {
-            let started = Started {
-                at: Timestamp::now(),
-                pid: child.id(),
-                birth: process::birth(child.id()),
-            };
+            let started =
+                Started { at: Timestamp::now(), pid: child.id(), birth: proc::birth(child.id()) };
             write(&folder.join("started.json"), &started)?;
             let gone = || told.load(Ordering::Relaxed) || asked.exists() || !folder.exists();
             let printed = || log.metadata().map_or(0, |meta| meta.len());

@@ -10,13 +10,12 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event, Step};
 use phasegate_engine::workflow::{Param, TextId, Workflow};
 
-use super::commit::CANCEL;
-use super::document::{run_facts, written};
+use super::document::run_facts;
 use super::errands::NO_LIMIT;
 use super::pin::protected;
 use super::sessions::{Standing, standing};
 use super::transaction::{Change, Open, Then, line_about};
-use super::{Answered, Found, Gate, GateError};
+use super::{Answered, CANCEL, Found, Gate, GateError};
 use crate::journal::Line;
 use crate::ledger::{Cancelled, Last, Ledger, Owner};
 use crate::run::{RunId, plain_name};
@@ -159,7 +158,7 @@ impl Gate<'_> {
             if let (Some(before), Answer::Deny { .. }) = (before, &step.answer) {
                 open.ledger = before;
             }
-            let new = written(&open, &step);
+            let new = open.written(&step);
             self.commit(open, event, step, new, errands)
         })?;
         answered.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))

@@ -13,12 +13,11 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event};
 use phasegate_engine::workflow::Workflow;
 
-use super::document::written;
 use super::errands::{NO_LIMIT, Progress};
 use super::transaction::Then;
 use super::{Found, Gate, GateError};
 use crate::agents::{self, Ended, Record, Seen};
-use crate::caller;
+use crate::caller::{self, Caller};
 use crate::checks::{Checks, Ran};
 use crate::ledger::Ledger;
 use crate::run::RunId;
@@ -145,7 +144,7 @@ impl Gate<'_> {
             if let Some(then) = self.missing(&mut open, errands, &event, &mut step)? {
                 return Ok(then);
             }
-            let new = written(&open, &step);
+            let new = open.written(&step);
             self.commit(open, &event, step, new, errands)
         });
         match heard {
@@ -203,6 +202,26 @@ impl Gate<'_> {
         for agent in &open {
             agent.await_end(&self.project.root);
         }
+    }
+
+    /// Who gives a command: an agent with its secret, an agent inside a client, or a person.
+    ///
+    /// # Errors
+    /// Where a secret is shown that is nobody's, or no longer anybody's.
+    pub fn caller(&self) -> Result<Caller, GateError> {
+        match std::env::var(agents::TOKEN) {
+            Ok(token) => self.caller_with(&token),
+            Err(_) => Ok(Caller { actor: caller::actor(), agent: None }),
+        }
+    }
+
+    /// Who holds a token.
+    ///
+    /// # Errors
+    /// Where it is nobody's, or no longer anybody's.
+    pub fn caller_with(&self, token: &str) -> Result<Caller, GateError> {
+        let (run, id, actor) = self.identify(token)?;
+        Ok(Caller { actor, agent: Some((run, id)) })
     }
 
     /// The agent that a token proves its holder to be, and its run.

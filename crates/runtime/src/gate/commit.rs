@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use phasegate_engine::answer::{Answer, Outcome, Until};
+use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::decide::decide;
 use phasegate_engine::digest::digest;
 use phasegate_engine::step::{Actor, Effect, Event, Step};
 
 use super::document::run_facts;
-use super::errands::{Errands, Progress};
+use super::errands::{Errands, Progress, refusal};
 use super::pin::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::{Answered, Gate, GateError};
@@ -20,9 +20,6 @@ use crate::ledger::{Last, LastBlock, Ledger, remembered};
 use crate::run::RunId;
 use crate::store::{Key, StoreError};
 use crate::world::Told;
-
-/// The event that ends a run for good.
-pub const CANCEL: &str = "cancel";
 
 impl Gate<'_> {
     /// Decides on the document, which is taken: a second owner would force a copy of it.
@@ -165,11 +162,6 @@ impl Gate<'_> {
         self.enlist(&open.found.id, by, &mut open.ledger, effects)?;
         Ok(removed)
     }
-}
-
-/// The answer where nothing is done: a stop is let go, an action is refused.
-pub(super) fn refusal(event: &Event, why: String) -> Answer {
-    if event.is_question() { Answer::allow_saying(Outcome::Fault, why) } else { Answer::deny(why) }
 }
 
 /// The block that the agent works on after a stop: a new one, or the one that it still works on

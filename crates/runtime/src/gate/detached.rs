@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::step::{Event, Step};
 
-use super::errands::{Errands, NO_LIMIT, Progress};
+use super::errands::{Detached, Errands, NO_LIMIT, Progress};
 use super::transaction::{Open, Then};
 use super::{Found, Gate, GateError};
 use crate::process;
@@ -23,14 +23,6 @@ const FOLDER: &str = ".phasegate/errands";
 
 /// The command of this program that does.
 pub const ERRANDS: &str = "errands";
-
-/// What comes of an errand that somebody else runs.
-pub(super) enum Detached {
-    /// It is waited for.
-    Wait,
-    /// It was waited for, and this is said.
-    Waits(String),
-}
 
 impl Gate<'_> {
     /// Has somebody else run what would outlast the client's patience. None where it can be run here.

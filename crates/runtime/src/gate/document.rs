@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use phasegate_engine::decide::{RunFacts, render};
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Event, Step};
+use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{TextId, Workflow};
 
-use super::transaction::Open;
 use super::{Found, Gate, GateError};
 use crate::store::{Key, Stored, Version};
 use crate::world::{Told, World};
@@ -79,13 +78,8 @@ pub(super) fn parse(place: &str, bytes: &[u8]) -> Result<Json, GateError> {
         .map_err(|error| GateError::Unreadable(format!("{place} is not valid JSON: {error}")))
 }
 
-/// The text of the document after a step, if the step has changed it.
-pub(super) fn written(open: &Open, step: &Step) -> Option<Vec<u8>> {
-    step.changed.then(|| restyle(&step.document, &open.read.text))
-}
-
 /// The document's text in the style of the text it replaces.
-fn restyle(document: &Json, old: &[u8]) -> Vec<u8> {
+pub(super) fn restyle(document: &Json, old: &[u8]) -> Vec<u8> {
     let old = std::str::from_utf8(old).unwrap_or_default();
     let mut text = document.to_text(Json::indent_of(old));
     if !old.ends_with('\n') {

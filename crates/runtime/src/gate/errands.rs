@@ -14,16 +14,13 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Review, Step, Work};
 use phasegate_engine::workflow::Workflow;
 
-use super::commit::refusal;
-use super::detached::Detached;
-use super::document::written;
 use super::pin::protected;
 use super::transaction::{Change, Open, Then, Writes, line_about};
 use super::{Answered, Found, Gate, GateError};
 use crate::catalog::Origin;
 use crate::checks::{CheckError, Checks, Ran};
 use crate::journal::Line;
-use crate::ledger::Intent;
+use crate::ledger::{Intent, JobKind};
 use crate::process::{self, Alone};
 use crate::reviewer;
 use crate::trust;
@@ -91,6 +88,14 @@ impl Errands {
     }
 }
 
+/// What comes of an errand that somebody else runs.
+pub(super) enum Detached {
+    /// It is waited for.
+    Wait,
+    /// It was waited for, and this is said.
+    Waits(String),
+}
+
 /// How far an event has come.
 pub(super) enum Progress {
     /// It is answered; none where the run has nothing to say.
@@ -112,11 +117,11 @@ pub(super) enum Job {
 
 impl Job {
     /// What it is in the journal and the ledger: its kind, and its name.
-    fn words(&self) -> Option<(&'static str, &str)> {
+    fn words(&self) -> Option<(JobKind, &str)> {
         match self {
-            Job::Check(name) => Some(("check", name)),
-            Job::Review(review) => Some(("review", &review.reviewer)),
-            Job::Work(work) => Some(("work", &work.worker)),
+            Job::Check(name) => Some((JobKind::Check, name)),
+            Job::Review(review) => Some((JobKind::Review, &review.reviewer)),
+            Job::Work(work) => Some((JobKind::Work, &work.worker)),
             Job::Elsewhere => None,
         }
     }
@@ -260,10 +265,10 @@ impl Gate<'_> {
 
     /// Whether what a run has begun is still going on, as far as a lock tells.
     pub fn is_going_on(&self, found: &Found, intent: &Intent) -> bool {
-        let folder = match intent.what.as_str() {
-            "review" => reviewer::FOLDER,
-            "work" => WORK,
-            _ => return true,
+        let folder = match intent.what {
+            JobKind::Review => reviewer::FOLDER,
+            JobKind::Work => WORK,
+            JobKind::Check => return true,
         };
         matches!(process::alone(&self.project.root, folder, &found.id), Ok(None))
     }
@@ -424,7 +429,7 @@ impl Gate<'_> {
     fn intend(
         &self,
         open: &mut Open,
-        what: &str,
+        what: JobKind,
         name: &str,
         event: &Event,
         step: &mut Step,
@@ -441,12 +446,12 @@ impl Gate<'_> {
             done => done?,
         };
         let now = Timestamp::now();
-        open.ledger.work.checking =
-            Some(Intent { what: what.to_string(), name: name.to_string(), since: now });
-        let params = params([(what.to_string(), Json::from(name))]);
+        open.ledger.work.checking = Some(Intent { what, name: name.to_string(), since: now });
+        let what = what.to_string();
+        let params = params([(what.clone(), Json::from(name))]);
         let session = event.session.clone();
-        let begun = Event { session, params, ..Event::new(what, Actor::Engine) };
-        let new = written(open, step);
+        let begun = Event { session, params, ..Event::new(&what, Actor::Engine) };
+        let new = open.written(step);
         let after = new.as_ref().map_or_else(|| open.before.clone(), |bytes| digest(bytes));
         let line = Line {
             from: step.from.clone(),
@@ -496,6 +501,11 @@ impl Gate<'_> {
 
 fn at_work(found: &Found) -> String {
     format!("A worker is at work on run {} already.", found.id)
+}
+
+/// The answer where nothing is done: a stop is let go, an action is refused.
+pub(super) fn refusal(event: &Event, why: String) -> Answer {
+    if event.is_question() { Answer::allow_saying(Outcome::Fault, why) } else { Answer::deny(why) }
 }
 
 /// The answer where nothing could be decided: a stop waits, an action is refused.

@@ -10,6 +10,7 @@ use phasegate_engine::json::Json;
 use super::transaction::Stored;
 use super::{Gate, GateError};
 use crate::catalog::Entry;
+use crate::condition::Condition;
 use crate::ledger::Ledger;
 use crate::run::RunId;
 use crate::store::{Key, Store, Version};
@@ -65,8 +66,7 @@ pub struct Report {
     pub phase: String,
     /// What the workflow says about the phase.
     pub about: Option<String>,
-    /// `working`, `waiting`, `stuck`, `capped`, `budget`, `done`, `ended`, `cancelled` or `broken`.
-    pub condition: &'static str,
+    pub condition: Condition,
     /// What is wrong with it.
     pub problem: Option<String>,
 }
@@ -232,7 +232,7 @@ impl Gate<'_> {
         let broken = |problem: String| Report {
             phase: "?".into(),
             about: None,
-            condition: "broken",
+            condition: Condition::Broken,
             problem: Some(problem),
         };
         let workflow = match self.workflow_of(found) {
@@ -243,9 +243,9 @@ impl Gate<'_> {
             Ok(read) => read.document,
             Err(_) if found.ledger.session.cancelled.is_some() || found.ledger.position.removed => {
                 let ended = match (found.ledger.position.removed, found.ledger.outcome()) {
-                    (true, Some(Outcome::Done)) => "done",
-                    (true, _) => "ended",
-                    (false, _) => "cancelled",
+                    (true, Some(Outcome::Done)) => Condition::Done,
+                    (true, _) => Condition::Ended,
+                    (false, _) => Condition::Cancelled,
                 };
                 let (phase, about) = ("?".into(), None);
                 return Report { phase, about, condition: ended, problem: None };
@@ -267,22 +267,20 @@ impl Gate<'_> {
             || set.is_some_and(|set| set.trim_matches('"') != phase);
         let condition =
             match (&found.ledger.session.cancelled, outer.get(id).ends, found.ledger.outcome()) {
-                (Some(_), ..) => "cancelled",
-                (None, Some(Outcome::Done), None | Some(Outcome::Done)) if !by_hand => "done",
-                (None, Some(_), _) => "ended",
-                (None, None, Some(Outcome::Stuck)) => "stuck",
-                (None, None, Some(Outcome::Capped)) => "capped",
-                (None, None, Some(Outcome::Budget)) => "budget",
-                (None, None, Some(Outcome::Waiting)) => "waiting",
-                (None, None, Some(Outcome::Fault)) => "broken",
-                (None, None, _) => "working",
+                (Some(_), ..) => Condition::Cancelled,
+                (None, Some(Outcome::Done), None | Some(Outcome::Done)) if !by_hand => {
+                    Condition::Done
+                }
+                (None, Some(_), _) => Condition::Ended,
+                (None, None, Some(Outcome::Stuck)) => Condition::Stuck,
+                (None, None, Some(Outcome::Capped)) => Condition::Capped,
+                (None, None, Some(Outcome::Budget)) => Condition::Budget,
+                (None, None, Some(Outcome::Waiting)) => Condition::Waiting,
+                (None, None, Some(Outcome::Fault)) => Condition::Broken,
+                (None, None, _) => Condition::Working,
             };
-        let problem = match (&found.ledger.session.last, condition) {
-            (Some(last), "broken" | "stuck" | "capped" | "budget") => {
-                last.answer.text().map(str::to_string)
-            }
-            _ => None,
-        };
+        let last = found.ledger.session.last.as_ref().filter(|_| condition.is_trouble());
+        let problem = last.and_then(|last| last.answer.text()).map(str::to_string);
         let about = outer.get(id).about.clone();
         Report { phase, about, condition, problem }
     }
@@ -315,7 +313,7 @@ impl Gate<'_> {
 
     /// Whether a run can still answer.
     pub fn is_working(&self, found: &Found) -> bool {
-        !matches!(self.report(found).condition, "cancelled" | "done" | "ended")
+        !self.report(found).condition.is_over()
     }
 
     /// A run's state document, as it is or as it is presumed to be.

@@ -9,7 +9,6 @@ use phasegate_engine::definition::Reentry;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
-use super::document::written;
 use super::errands::{Errands, Progress};
 use super::sessions::{Standing, standing};
 use super::transaction::{Open, Then, line_about};
@@ -169,7 +168,7 @@ impl Gate<'_> {
             return Ok(then);
         }
         self.reenter(&open, stop, told.as_ref(), &mut step);
-        let new = written(&open, &step);
+        let new = open.written(&step);
         self.govern(&mut open, stop, new.as_deref(), &mut step, now);
         let new = new.filter(|_| step.changed);
         self.commit(open, &event, step, new, errands)

@@ -13,12 +13,11 @@ use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Actor, Effect, Event, Trace};
+use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
-use super::commit::CANCEL;
-use super::document::Read;
-use super::{Found, Gate, GateError};
+use super::document::{Read, restyle};
+use super::{CANCEL, Found, Gate, GateError};
 use crate::caller;
 use crate::fault_point;
 use crate::journal::{self, Line};
@@ -117,6 +116,11 @@ impl Locked<'_> {
 }
 
 impl Open<'_> {
+    /// The text of the document after a step, if the step has changed it.
+    pub(super) fn written(&self, step: &Step) -> Option<Vec<u8>> {
+        step.changed.then(|| restyle(&step.document, &self.read.text))
+    }
+
     pub(super) fn keep(self) -> Box<Writes> {
         Writes::new(self.ledger, (self.version, self.old), None, self.notes)
     }
@@ -276,9 +280,7 @@ impl Gate<'_> {
                 Stored::Read(if is_ahead { old } else { own }, version, old_version)
             }
             (Stored::None, Stored::Read(old, version, _)) => Stored::Read(old, None, version),
-            (own, Stored::Broken(key, error)) if matches!(own, Stored::None) => {
-                Stored::Broken(key, error)
-            }
+            (Stored::None, Stored::Broken(key, error)) => Stored::Broken(key, error),
             (own, _) => own,
         })
     }
