@@ -316,13 +316,13 @@ fn an_action_that_starts_an_agent() {
         fire(&phases.scene, command, point, b"")
     };
     sweep("deploy", 8, Phases::new, deploy, |phases, place, killed| {
-        // Where nothing was recorded, it is asked for again; else it is started by the next call.
-        phases.ok(&["status"]);
+        // Where nothing was recorded, it is asked for again; else it is started by whoever acts next.
+        phases.settle();
         if killed && phases.agents().is_empty() {
             phases.ok(&["deploy", "--prompt", "x"]);
         }
         eventually(&format!("{place}: it is approved"), || {
-            phases.ok(&["status"]);
+            phases.settle();
             phases.status(0) == "APPROVED"
         });
         assert_eq!(took_effect(phases, "agent-started", "worker-1"), 1, "{place}");
@@ -347,6 +347,7 @@ fn the_supervisor_of_an_agent() {
         let ran = finish(phases.scene.spawn(command, b""));
         assert_eq!(ran.code, Some(0), "{place}: {ran:?}");
         eventually("its end is known", || phases.agent("worker-1")["ended"] == true);
+        phases.settle();
         let status = phases.agent("worker-1")["status"].clone();
         let heard = took_effect(&phases, "agent-exited", "worker-1");
         assert_eq!(heard, 1, "{place}: {status}");
@@ -356,7 +357,7 @@ fn the_supervisor_of_an_agent() {
             phases.ok(&["deploy", "--prompt", "again"]);
         }
         eventually(&format!("{place}: it is approved"), || {
-            phases.ok(&["status"]);
+            phases.settle();
             phases.status(0) == "APPROVED"
         });
         let ran = phases.scene.run(&["log", "--verify", RUN]);

@@ -108,6 +108,22 @@ impl Phases {
         self.scene.by_hand_with(&args, &[("PHASEGATE_TRUST_ALL", "1")])
     }
 
+    /// Something happens in the session, so that the gate sees to what has become of the agents: to look
+    /// does nothing.
+    pub fn settle(&self) {
+        let mut payload = self.scene.payload();
+        payload["hook_event_name"] = json!("UserPromptSubmit");
+        let payload = payload.to_string();
+        let env = [("PHASEGATE_TRUST_ALL", "1")];
+        self.scene.fire("user-prompt-submit", payload.as_bytes(), &env);
+    }
+
+    /// What is shown after that.
+    pub fn settled(&self) -> String {
+        self.settle();
+        self.ok(&["status"])
+    }
+
     /// A stop of the orchestrator, the first or one that follows a block.
     pub fn stop(&self, again: bool) -> Said {
         let mut payload = self.scene.payload();

@@ -260,7 +260,7 @@ fn nobody_is_asked_again_until_somebody_approves() {
             super::kill(pid);
         }
     }
-    phases.ok(&["status"]);
+    phases.settle();
     assert_eq!(phases.status(0), "REJECTED");
     // Nor is the same asked again after something else was.
     phases.scene.file("other.txt", "x");

@@ -41,8 +41,11 @@ fn a_supervisor_that_is_killed_takes_its_agent_with_it() {
     phases.ok(&["deploy", "--prompt", "x"]);
     let agent = agent_process(&phases, "worker-1");
     kill_supervisors(&phases, Some("worker-1"));
+    // Whoever looks is told, and nothing else happens.
     eventually("its end is known", || phases.agent("worker-1")["ended"] == true);
     assert_eq!(phases.agent("worker-1")["status"], "crashed");
+    assert_eq!(phases.heard("agent-exited", "worker-1"), 0);
+    phases.settle();
     let left = std::path::Path::new("/proc").join(agent.to_string()).join("cmdline");
     eventually("the agent is gone, too", || std::fs::read(&left).unwrap_or_default().is_empty());
     assert_eq!(phases.heard("agent-exited", "worker-1"), 1);
@@ -59,15 +62,17 @@ fn reviewers_that_are_killed_are_replaced_and_then_the_phase_is_escalated() {
     phases.refused(&["abort-review"], "has not stalled: 3 of 3 reviewers are at work");
     phases.refused(&["kill", "--agent-id", "reviewer-2"], "nobody kills reviewers");
     kill_supervisors(&phases, None);
-    // Looking at the run settles what has ended, and two are replaced.
-    let shown = phases.ok(&["status"]);
+    // Who looks sees it; who acts next settles it, and two are replaced.
+    assert!(phases.ok(&["status"]).contains("crashed: its supervisor was killed"));
+    assert_eq!(phases.agents().len(), 4);
+    let shown = phases.settled();
     assert!(shown.contains("crashed: its supervisor was killed"), "{shown}");
     assert!(shown.contains("REVIEW IN PROGRESS: 0/3"), "{shown}");
     let agents = phases.agents();
     let replaced = agents.iter().filter(|agent| agent["kind"] == "replacement").count();
     assert_eq!(replaced, 2, "{agents:?}");
     kill_supervisors(&phases, None);
-    let shown = phases.ok(&["status"]);
+    let shown = phases.settled();
     assert_eq!(phases.status(0), "ESCALATED");
     assert!(
         shown.contains("ESCALATED - MANUAL INTERVENTION REQUIRED: All reviewers crashed."),
@@ -85,7 +90,7 @@ fn reviewers_that_are_killed_are_replaced_and_then_the_phase_is_escalated() {
         phases.becomes(0, "UNDER_REVIEW");
         assert_eq!(phases.task()["phases"][0]["attempts"], attempt);
         kill_supervisors(&phases, None);
-        phases.ok(&["status"]);
+        phases.settled();
         assert_eq!(phases.status(0), "ESCALATED");
     }
     phases.ok(&["abort-review"]);
@@ -106,13 +111,13 @@ fn everything_is_killed_at_once_at_any_moment() {
         std::thread::sleep(std::time::Duration::from_millis(round * 9));
         kill_supervisors(&phases, None);
         // Whatever it was, it is told, and nothing is stuck.
-        phases.ok(&["status"]);
+        phases.settled();
     }
     if phases.status(0) == "ACTIVE" {
         phases.ok(&["deploy", "--prompt", "x"]);
     }
     eventually("it is approved in the end", || {
-        let shown = phases.ok(&["status"]);
+        let shown = phases.settled();
         if shown.contains("AGENTS FAILED") || shown.contains("DEPLOY AGENTS") {
             phases.ok(&["deploy", "--prompt", "x"]);
         }
@@ -135,7 +140,7 @@ fn an_agent_that_was_recorded_and_never_started_is_started() {
         .env("PHASEGATE_FAULT_POINT", "after-ledger");
     let ran = crate::scene::finish(phases.scene.spawn(command, b""));
     assert_ne!(ran.code, Some(0));
-    phases.ok(&["status"]);
+    phases.settled();
     phases.becomes(0, "APPROVED");
     assert_eq!(phases.heard("agent-started", "worker-1"), 1);
 }
@@ -147,7 +152,7 @@ fn a_folder_that_is_gone_is_an_agent_that_has_crashed() {
     phases.ok(&["deploy", "--prompt", "x"]);
     kill_supervisors(&phases, None);
     std::fs::remove_dir_all(phases.scene.path(".phasegate/agents")).unwrap();
-    let shown = phases.ok(&["status"]);
+    let shown = phases.settled();
     assert!(shown.contains("crashed"), "{shown}");
     phases.ok(&["deploy", "--prompt", "x"]);
     phases.becomes(0, "APPROVED");
@@ -176,7 +181,7 @@ fn what_a_killed_supervisor_leaves_behind_is_ended_wherever_it_hides() {
     phases.ok(&["deploy", "--prompt", "x"]);
     eventually("its daemon runs", || phases.scene.exists("said/far"));
     kill_supervisors(&phases, None);
-    phases.ok(&["status"]);
+    phases.settled();
     let daemon = std::path::Path::new("/proc").join(phases.scene.read("said/far").trim());
     let cmdline = daemon.join("cmdline");
     eventually("it is gone", || std::fs::read(&cmdline).unwrap_or_default().is_empty());
@@ -189,7 +194,7 @@ fn an_agent_whose_folder_is_removed_ends() {
     phases.ok(&["deploy", "--prompt", "x"]);
     std::fs::remove_dir_all(phases.scene.path(".phasegate/agents")).unwrap();
     eventually("its supervisor ends", || processes(phases.scene.root(), None).is_empty());
-    assert!(phases.ok(&["status"]).contains("its folder is gone"));
+    assert!(phases.settled().contains("its folder is gone"));
 }
 
 #[test]
@@ -207,4 +212,46 @@ fn nobody_is_started_below_an_agent_that_will_end() {
         phases.agent(replacement["id"].as_str().unwrap())["ended"] == true
     });
     assert_eq!(phases.agent(replacement["id"].as_str().unwrap())["status"], "exited");
+}
+
+#[test]
+fn to_look_writes_nothing_and_starts_nothing() {
+    let phases = Phases::new();
+    phases.script("worker-1", "sleep 600");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    kill_supervisors(&phases, None);
+    // What the tree was like is remembered, to be faster the next time; that is all.
+    let files = || {
+        let mut files = phases.scene.snapshot();
+        files.retain(|(path, _)| !path.to_string_lossy().contains(".phasegate/checks/tree"));
+        files
+    };
+    phases.ok(&["status"]);
+    let before = files();
+    for args in [
+        &["status"][..],
+        &["status", "--json"],
+        &["why"],
+        &["log"],
+        &["agents", "--all"],
+        &["agent", "logs"],
+        &["wait", "--seconds", "0"],
+        &["wait", "--settled", "--seconds", "0"],
+        &["phases", "status"],
+        &["phases", "review-status"],
+        &["doctor"],
+        &["draw", "phases", "--run", "phases/web"],
+        &["completions", "bash"],
+    ] {
+        let mut command = phases.command();
+        command.args(args);
+        let ran = crate::scene::finish(phases.scene.spawn(command, b""));
+        assert!(!ran.stderr.contains("panicked"), "{args:?}: {ran:?}");
+        let after = files();
+        let changed: Vec<_> = after.iter().filter(|file| !before.contains(file)).collect();
+        assert!(changed.is_empty() && after.len() == before.len(), "{args:?}: {changed:?}");
+        assert!(processes(phases.scene.root(), None).is_empty(), "{args:?} started something");
+    }
+    assert_eq!(phases.agent("worker-1")["status"], "crashed");
+    assert_eq!(phases.heard("agent-exited", "worker-1"), 0);
 }

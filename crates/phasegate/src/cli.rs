@@ -35,7 +35,7 @@ use clap_complete::Shell;
 use phasegate_engine::step::Event;
 use phasegate_runtime::agents as agent_records;
 use phasegate_runtime::caller;
-use phasegate_runtime::gate::{Found, Gate, GateError};
+use phasegate_runtime::gate::{Found, Gate, GateError, Runs};
 use phasegate_runtime::project::Project;
 
 use crate::outcome::{Failed, Outcome};
@@ -311,7 +311,7 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
 }
 
 /// The run that is meant, of any workflow.
-fn chosen_run(gate: &Gate, name: Option<&str>) -> Result<Found, GateError> {
+fn chosen_run(gate: &Runs, name: Option<&str>) -> Result<Found, GateError> {
     request::chosen_among(gate, name, session().as_deref(), |_| true, false)
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::Args;
 use phasegate_runtime::agents;
 use phasegate_runtime::caller;
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
 use tokio_util::sync::CancellationToken;
 
@@ -83,7 +83,7 @@ fn served(project: &Project, named: Option<&str>) -> Result<String, Failed> {
     if let Some((workflow, _)) = own {
         return Ok(workflow.to_string());
     }
-    let gate = Gate::new(project).observing();
+    let gate = Runs::new(project);
     let has_agents = |name: &&str| gate.workflow(name).is_ok_and(|it| it.has_agents());
     let names = project.workflows.iter().map(|entry| entry.name.as_str());
     match names.filter(has_agents).collect::<Vec<_>>().as_slice() {

@@ -5,7 +5,7 @@ use phasegate_engine::step::Event;
 use phasegate_engine::types::Type;
 use phasegate_engine::workflow::{Param, Workflow};
 use phasegate_runtime::caller::Caller;
-use phasegate_runtime::gate::{Found, Gate, GateError};
+use phasegate_runtime::gate::{Found, GateError, Runs};
 
 /// The event that an action is.
 pub fn event(action: &str, caller: &Caller, session: Option<String>, params: Json) -> Event {
@@ -58,7 +58,7 @@ fn unknown(workflow: &Workflow, ty: &Type, value: &Json, place: &str) -> Option<
 
 /// The run of a workflow that somebody means. An agent has one, and no other.
 pub fn run(
-    gate: &Gate,
+    gate: &Runs,
     workflow: &str,
     caller: &Caller,
     name: Option<&str>,
@@ -93,7 +93,7 @@ pub fn run(
 /// The run that is meant: the named one; else the only one that is open, or the only one; of
 /// several that have all ended, the one that was active last.
 pub fn chosen_among(
-    gate: &Gate,
+    gate: &Runs,
     name: Option<&str>,
     session: Option<&str>,
     fits: impl Fn(&Found) -> bool,

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use phasegate_runtime::gate::{Gate, Standing};
+use phasegate_runtime::gate::{Runs, Standing};
 use phasegate_runtime::project::Project;
 use serde::Deserialize;
 
@@ -43,7 +43,7 @@ fn line(folder: Option<&Path>, payload: &Payload) -> Option<String> {
         Ok(project) => project?,
         Err(error) => return Some(format!("phasegate: {error}")),
     };
-    let gate = Gate::new(&project).observing();
+    let gate = Runs::new(&project);
     let (runs, faults) = gate.runs_of(payload.session_id.as_deref());
     let Some((run, standing)) = runs.iter().find(|(run, _)| gate.is_working(run)) else {
         return faults.first().map(|fault| format!("phasegate: {fault}"));

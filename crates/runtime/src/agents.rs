@@ -47,6 +47,9 @@ const MOST_START: Duration = Duration::from_secs(5);
 /// And whoever ends one, to see it end: longer than the supervisor gives it.
 const MOST_END: Duration = Duration::from_secs(4);
 
+/// How long the look of somebody else may keep us from a lock.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// How often is looked.
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -111,6 +114,8 @@ pub enum Seen {
     Starting,
     Working(Timestamp),
     Ended(Option<Timestamp>, Ended),
+    /// It can give no sign any more: its supervisor or its folder is gone.
+    Lost(Option<Timestamp>, Ended),
 }
 
 impl Record {
@@ -192,40 +197,77 @@ impl Record {
         object(own.into_iter().chain(facts))
     }
 
-    /// How it stands in the world, and the lock of its folder where nobody has it.
+    /// How it stands in the world. This only looks.
     ///
     /// # Errors
     /// Where its folder cannot be looked at.
-    pub fn look(&self, root: &Path) -> io::Result<(Seen, Option<File>)> {
+    pub fn look(&self, root: &Path) -> io::Result<Seen> {
         let folder = place(root, &self.folder)?;
         if !folder.is_dir() {
-            return Ok((Seen::Ended(None, self.crash("its folder is gone")), None));
+            return Ok(Seen::Lost(None, self.crash("its folder is gone")));
         }
-        let lock = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
-        let is_free = match lock.try_lock() {
-            Ok(()) => true,
-            Err(TryLockError::WouldBlock) => false,
-            Err(TryLockError::Error(error)) => return Err(error),
+        let is_free = match File::open(folder.join("lock")) {
+            Ok(lock) => match lock.try_lock_shared() {
+                Ok(()) => true,
+                Err(TryLockError::WouldBlock) => false,
+                Err(TryLockError::Error(error)) => return Err(error),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(error),
         };
         // Looked at after the lock: a supervisor writes before it lets go.
         let started: Option<Started> = read(&folder.join("started.json"));
         let ended: Option<Ended> = read(&folder.join("end.json"));
         let since = started.as_ref().map(|started| started.at);
         Ok(match (is_free, started, ended) {
-            (_, _, Some(ended)) => (Seen::Ended(since, ended), None),
-            (false, Some(started), None) => (Seen::Working(started.at), None),
-            (false, None, None) => (Seen::Starting, None),
-            (true, Some(started), None) => {
-                started.end_group();
-                self.end_strays();
-                (Seen::Ended(since, self.crash("its supervisor was killed")), None)
-            }
+            (_, _, Some(ended)) => Seen::Ended(since, ended),
+            (false, Some(started), None) => Seen::Working(started.at),
+            (false, None, None) => Seen::Starting,
+            (true, Some(_), None) => Seen::Lost(since, self.crash("its supervisor was killed")),
             (true, None, None) if self.starts >= MOST_STARTS => {
                 let why = format!("it could not be started, {MOST_STARTS} times");
-                (Seen::Ended(None, self.crash(&why)), None)
+                Seen::Lost(None, self.crash(&why))
             }
-            (true, None, None) => (Seen::Waiting, Some(lock)),
+            (true, None, None) => Seen::Waiting,
         })
+    }
+
+    /// Takes the place of its supervisor, where nobody has started it yet.
+    ///
+    /// # Errors
+    /// Where its folder cannot be looked at.
+    pub fn claim(&self, root: &Path) -> io::Result<Option<File>> {
+        if !matches!(self.look(root)?, Seen::Waiting) {
+            return Ok(None);
+        }
+        let path = place(root, &self.folder)?.join("lock");
+        let lock = OpenOptions::new().create(true).append(true).open(path)?;
+        let since = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                // Somebody may only be looking.
+                Err(TryLockError::WouldBlock) if since.elapsed() < LOOK => {
+                    std::thread::sleep(GLANCE);
+                }
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        // Between the look and the lock somebody else may have started it, and seen it end.
+        let folder = place(root, &self.folder)?;
+        let ran = folder.join("started.json").exists() || folder.join("end.json").exists();
+        Ok((!ran).then_some(lock))
+    }
+
+    /// Ends what a supervisor that was killed has left behind.
+    pub fn end_leftovers(&self, root: &Path) {
+        let folder = place(root, &self.folder).ok();
+        let started: Option<Started> = folder.and_then(|folder| read(&folder.join("started.json")));
+        if let Some(started) = started {
+            started.end_group();
+            self.end_strays();
+        }
     }
 
     fn crash(&self, why: &str) -> Ended {
@@ -296,7 +338,7 @@ impl Record {
 
     /// Waits until a supervisor has told that its agent has started or ended.
     pub fn await_start(&self, root: &Path) {
-        wait(MOST_START, || !matches!(self.look(root), Ok((Seen::Starting, _))));
+        wait(MOST_START, || !matches!(self.look(root), Ok(Seen::Starting)));
     }
 
     /// Asks the supervisor to end the agent.
@@ -309,7 +351,7 @@ impl Record {
 
     /// Waits until the agent has ended.
     pub fn await_end(&self, root: &Path) {
-        let alive = || matches!(self.look(root), Ok((Seen::Starting | Seen::Working(_), _)));
+        let alive = || matches!(self.look(root), Ok(Seen::Starting | Seen::Working(_)));
         wait(MOST_END, || !alive());
     }
 

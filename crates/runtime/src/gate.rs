@@ -16,6 +16,7 @@ mod transaction;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use phasegate_engine::answer::Answer;
@@ -93,52 +94,17 @@ pub enum GateError {
     Other(String),
 }
 
-/// A project's gate.
-pub struct Gate<'p> {
+/// The runs of a project, to look at: nothing here writes, starts or ends anything.
+pub struct Runs<'p> {
     project: &'p Project,
     store: &'p dyn Store,
     loaded: RefCell<HashMap<String, Rc<Workflow>>>,
-    /// The journal line that this process wrote last: where its step did not take effect, because
-    /// somebody edited the document, that is not the death of a process.
-    own_line: RefCell<Option<(RunId, u64)>>,
-    /// Who sees what a worker prints, as it prints it.
-    watch: Option<&'p Watch>,
-    /// Whether it only looks, and does nothing about agents that have ended.
-    observes: bool,
-    /// Whether it is that of a supervisor whose agent has ended.
-    supervises: bool,
 }
 
-impl<'p> Gate<'p> {
-    /// The gate of a project.
-    pub fn new(project: &'p Project) -> Gate<'p> {
-        Gate {
-            project,
-            store: &project.store,
-            loaded: RefCell::default(),
-            own_line: RefCell::default(),
-            watch: None,
-            observes: false,
-            supervises: false,
-        }
-    }
-
-    /// The same, with somebody who watches the workers.
-    #[must_use]
-    pub fn watched(self, watch: &'p Watch) -> Gate<'p> {
-        Gate { watch: Some(watch), ..self }
-    }
-
-    /// The same, for somebody who must not make anything happen.
-    #[must_use]
-    pub fn observing(self) -> Gate<'p> {
-        Gate { observes: true, ..self }
-    }
-
-    /// The same, for a supervisor whose agent has ended: nobody ends with it.
-    #[must_use]
-    pub fn supervising(self) -> Gate<'p> {
-        Gate { supervises: true, ..self }
+impl<'p> Runs<'p> {
+    /// The runs of a project.
+    pub fn new(project: &'p Project) -> Runs<'p> {
+        Runs { project, store: &project.store, loaded: RefCell::default() }
     }
 
     /// The workflow, read once.
@@ -154,5 +120,45 @@ impl<'p> Gate<'p> {
         let workflow = Rc::new(loaded.map_err(|error| GateError::Workflow(name.into(), error))?);
         self.loaded.borrow_mut().insert(name.into(), workflow.clone());
         Ok(workflow)
+    }
+}
+
+/// A project's gate: it acts on the runs, and sees to what has become of their agents.
+pub struct Gate<'p> {
+    runs: Runs<'p>,
+    /// The journal line that this process wrote last: where its step did not take effect, because
+    /// somebody edited the document, that is not the death of a process.
+    own_line: RefCell<Option<(RunId, u64)>>,
+    /// Who sees what a worker prints, as it prints it.
+    watch: Option<&'p Watch>,
+    /// Whether it is that of a supervisor whose agent has ended.
+    supervises: bool,
+}
+
+impl<'p> Deref for Gate<'p> {
+    type Target = Runs<'p>;
+
+    fn deref(&self) -> &Runs<'p> {
+        &self.runs
+    }
+}
+
+impl<'p> Gate<'p> {
+    /// The gate of a project.
+    pub fn new(project: &'p Project) -> Gate<'p> {
+        let runs = Runs::new(project);
+        Gate { runs, own_line: RefCell::default(), watch: None, supervises: false }
+    }
+
+    /// The same, with somebody who watches the workers.
+    #[must_use]
+    pub fn watched(self, watch: &'p Watch) -> Gate<'p> {
+        Gate { watch: Some(watch), ..self }
+    }
+
+    /// The same, for a supervisor whose agent has ended: nobody ends with it.
+    #[must_use]
+    pub fn supervising(self) -> Gate<'p> {
+        Gate { supervises: true, ..self }
     }
 }

@@ -222,6 +222,13 @@ pub fn alone(root: &Path, folder: &str, run: &RunId) -> io::Result<Option<Alone>
     }
 }
 
+/// Whether somebody has that place. This only looks.
+pub fn is_taken(root: &Path, folder: &str, run: &RunId) -> bool {
+    let place = format!("{folder}/{}.lock", filename(&run.to_string()));
+    let lock = paths::inside(root, &place).ok().and_then(|path| File::open(path).ok());
+    lock.is_some_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
 /// The end of a log, from a whole line on.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use phasegate_runtime::agents::{self, Record};
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::{Gate, Runs};
 use phasegate_runtime::project::Project;
 
 use super::{Failed, Outcome};
@@ -64,7 +64,7 @@ pub fn list(project: &Project, options: &ListOptions) -> Outcome {
     let mut shown = String::new();
     let clears = options.watch && std::io::stdout().is_terminal();
     loop {
-        let gate = Gate::new(project);
+        let gate = Runs::new(project);
         let mut runs = gate.agents();
         if !options.all {
             runs.retain(|(run, agents)| {
@@ -138,11 +138,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
 }
 
 fn logs(project: &Project, wanted: Option<&str>, follow: bool) -> Outcome {
-    let (name, id) = chosen(&Gate::new(project), wanted)?;
+    let (name, id) = chosen(&Runs::new(project), wanted)?;
     let mut from = 0;
     loop {
         // Whether it has ended is asked first: what it printed before that is read after.
-        let runs = Gate::new(project).agents();
+        let runs = Runs::new(project).agents();
         let found = runs.iter().find(|(run, _)| run.to_string() == name);
         let agent = found.and_then(|(_, agents)| agents.get(&id));
         let agent = agent.ok_or_else(|| Failed(format!("agent {id} is gone")))?;
@@ -165,7 +165,7 @@ fn logs(project: &Project, wanted: Option<&str>, follow: bool) -> Outcome {
 }
 
 /// The agent that is meant: its run and its id.
-fn chosen(gate: &Gate, wanted: Option<&str>) -> Result<(String, String), Failed> {
+fn chosen(gate: &Runs, wanted: Option<&str>) -> Result<(String, String), Failed> {
     let mut all: Vec<(String, String)> = Vec::new();
     for (run, agents) in gate.agents() {
         all.extend(agents.keys().map(|id| (run.to_string(), id.clone())));
@@ -193,7 +193,7 @@ fn chosen(gate: &Gate, wanted: Option<&str>) -> Result<(String, String), Failed>
 /// The supervisor's main: only whoever was given the secret starts the agent.
 fn supervise(project: &Project, run: &str, id: &str) -> Outcome {
     let token = std::env::var(agents::TOKEN).unwrap_or_default();
-    let gate = Gate::new(project);
+    let gate = Runs::new(project);
     let (own, agent, _) = gate.identify(&token)?;
     if own.to_string() != run || agent != id {
         return Err(Failed(format!("the token is not that of {run}/{id}")));
@@ -201,6 +201,6 @@ fn supervise(project: &Project, run: &str, id: &str) -> Outcome {
     let record = gate.agent(&own, id).ok_or_else(|| format!("there is no agent {id}"))?;
     agents::supervise(&project.root, &record)?;
     // The run goes on by itself: its rules hear of the end now, not when somebody looks next.
-    Gate::new(project).supervising().run(run)?;
+    Gate::new(project).supervising().settle_run(run)?;
     Ok(ExitCode::SUCCESS)
 }

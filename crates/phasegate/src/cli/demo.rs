@@ -15,7 +15,7 @@ use phasegate_engine::workflow::Workflow;
 use phasegate_runtime::catalog::{Entry, Origin};
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::config::Config;
-use phasegate_runtime::gate::{Found, Gate};
+use phasegate_runtime::gate::{Found, Runs};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::world::{Told, World};
 use serde::Deserialize;
@@ -175,7 +175,7 @@ struct Demo {
 /// The scripted agent: the real hook answers its stops.
 struct Scripted<'d> {
     demo: &'d Demo,
-    gate: Gate<'d>,
+    gate: Runs<'d>,
     stops: usize,
 }
 
@@ -231,7 +231,7 @@ impl Scripted<'_> {
 impl Demo {
     fn play(&self, project: &Project) -> Outcome {
         // Only the children of the demo make something happen.
-        let gate = Gate::new(project).observing();
+        let gate = Runs::new(project);
         let since = Instant::now();
         let mut agent = Scripted { demo: self, gate, stops: 0 };
         let begun = String::from("I have started.");

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use phasegate_runtime::agents;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
 use serde::Serialize;
 
@@ -193,7 +193,7 @@ impl Doctor<'_> {
     }
 
     fn definitions(&mut self) {
-        let gate = Gate::new(self.project).observing();
+        let gate = Runs::new(self.project);
         let mut count = 0;
         let workflows: Vec<String> =
             self.project.workflows.iter().map(|entry| entry.name.clone()).collect();
@@ -232,7 +232,7 @@ impl Doctor<'_> {
     }
 
     fn runs(&mut self) {
-        let gate = Gate::new(self.project).observing();
+        let gate = Runs::new(self.project);
         let (runs, faults) = gate.runs();
         for fault in faults {
             self.row(
@@ -303,7 +303,7 @@ impl Doctor<'_> {
     }
 
     fn orphans(&mut self) {
-        let gate = Gate::new(self.project).observing();
+        let gate = Runs::new(self.project);
         let known: Vec<String> = gate
             .agents()
             .into_iter()

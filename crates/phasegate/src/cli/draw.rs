@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use phasegate_engine::draw::{Format, draw};
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
 
 use super::{Failed, Outcome, lint};
@@ -35,7 +35,7 @@ enum FormatName {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let entry = lint::named(project, &options.name)?;
     let workflow = entry.load(&project.config)?;
-    let gate = Gate::new(project);
+    let gate = Runs::new(project);
     let current = match &options.run {
         None => None,
         Some(name) => {

@@ -13,7 +13,7 @@ use phasegate_engine::functions::filename;
 use phasegate_engine::step::Event;
 use phasegate_runtime::agents::Record;
 use phasegate_runtime::condition::Condition;
-use phasegate_runtime::gate::{Found, Gate, Stop};
+use phasegate_runtime::gate::{Found, Gate, Runs, Stop};
 use phasegate_runtime::headless::Dialogue;
 use phasegate_runtime::process::{self, End, Streams};
 use phasegate_runtime::project::Project;
@@ -245,7 +245,7 @@ impl Driver<'_> {
 
     /// Where the run stands, as a line for people.
     fn line(&self, what: &str) -> String {
-        let gate = Gate::new(self.project).observing();
+        let gate = Runs::new(self.project);
         let found = gate.run(&self.run);
         let phase = found.map(|found: Found| {
             let told = gate.headline(&found, &Event::stop(None));
@@ -294,8 +294,9 @@ impl Agent for Driver<'_> {
                 let seq = gate.run(&self.run)?.ledger.position.seq;
                 let what = answer.text().unwrap_or("waits").to_string();
                 print::line(&self.line(what.trim()));
-                while Gate::new(self.project).run(&self.run)?.ledger.position.seq == seq {
+                while Runs::new(self.project).run(&self.run)?.ledger.position.seq == seq {
                     std::thread::sleep(GLANCE);
+                    Gate::new(self.project).settle_run(&self.run)?;
                 }
                 continue;
             }
@@ -363,7 +364,7 @@ impl Agent for Driver<'_> {
 }
 
 /// What it means that a run has nothing more to say.
-fn over(gate: &Gate, run: &str) -> Ended {
+fn over(gate: &Runs, run: &str) -> Ended {
     let found = gate.run(run);
     match found.map_or(Condition::Ended, |found| gate.report(&found).condition) {
         Condition::Done => Ended::Done,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::Runs;
 use phasegate_runtime::journal::{Line, verify};
 use phasegate_runtime::project::Project;
 
@@ -26,7 +26,7 @@ pub struct Options {
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    let gate = Gate::new(project);
+    let gate = Runs::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
     let lines = gate.journal(&run)?;
     if options.verify {

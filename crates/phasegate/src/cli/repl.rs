@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use phasegate_engine::workflow::{Does, Workflow};
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -43,7 +43,7 @@ const OWN: &[(&str, &str)] = &[
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let fits = |workflow: &str| options.workflow.as_deref().is_none_or(|wanted| wanted == workflow);
     let found = chosen_among(
-        &Gate::new(project),
+        &Runs::new(project),
         options.run.as_deref(),
         session().as_deref(),
         |run| fits(&run.id.workflow),
@@ -116,7 +116,7 @@ impl<'p> Session<'p> {
     /// The run and its phase.
     fn prompt(&self) -> String {
         let Some(run) = &self.run else { return format!("{}> ", self.name) };
-        let gate = Gate::new(self.project);
+        let gate = Runs::new(self.project);
         match gate.run(&format!("{}/{run}", self.name)) {
             Ok(found) => format!("{run} {}> ", gate.report(&found).phase),
             Err(_) => format!("{run} (gone)> "),
@@ -159,7 +159,7 @@ impl<'p> Session<'p> {
 
     fn go_to(&mut self, run: &str) {
         let name = run.strip_prefix(&format!("{}/", self.name)).unwrap_or(run);
-        match Gate::new(self.project).run(&format!("{}/{name}", self.name)) {
+        match Runs::new(self.project).run(&format!("{}/{name}", self.name)) {
             Ok(found) => self.run = Some(found.id.name),
             Err(error) => print::note(&error.to_string()),
         }
@@ -204,7 +204,7 @@ impl<'p> Session<'p> {
     }
 
     fn runs(&self) -> Vec<String> {
-        let (runs, _) = Gate::new(self.project).runs();
+        let (runs, _) = Runs::new(self.project).runs();
         let own = runs.into_iter().filter(|run| run.id.workflow == self.name);
         own.map(|run| run.id.name).collect()
     }

@@ -7,7 +7,7 @@ use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::step::Actor;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
-use phasegate_runtime::gate::{Found, Gate};
+use phasegate_runtime::gate::{Found, Runs};
 use phasegate_runtime::ledger::Intent;
 use phasegate_runtime::project::Project;
 use serde_json::json;
@@ -48,7 +48,7 @@ fn waits_for(run: &Found) -> Option<String> {
 }
 
 pub fn run(project: &Project, as_json: bool) -> Outcome {
-    let gate = Gate::new(project);
+    let gate = Runs::new(project);
     let (runs, faults) = gate.runs();
     let reports: Vec<_> = runs.iter().map(|run| (run, gate.report(run))).collect();
     if as_json {

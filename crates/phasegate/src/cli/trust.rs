@@ -7,7 +7,7 @@ use clap::Args;
 use phasegate_engine::deeds::Deed;
 use phasegate_engine::workflow::{CommandLine, TextId, Workflow};
 use phasegate_runtime::catalog::Origin;
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::{caller, trust};
 
@@ -69,7 +69,7 @@ fn words(workflow: &Workflow, deed: Deed) -> String {
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let name = &options.workflow;
-    let gate = Gate::new(project);
+    let gate = Runs::new(project);
     let workflow = gate.workflow(name)?;
     let origin = project.workflow(name).map(|entry| entry.origin.clone());
     let path = match origin {

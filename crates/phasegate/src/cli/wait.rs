@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use phasegate_runtime::agents::Record;
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
@@ -38,12 +38,12 @@ pub struct Options {
 
 /// Waits. Exit code 1 tells that what was waited for has not happened.
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    let name = chosen_run(&Gate::new(project), options.run.as_deref())?.id.to_string();
+    let name = chosen_run(&Runs::new(project), options.run.as_deref())?.id.to_string();
     let deadline = Instant::now() + Duration::from_secs(options.seconds);
     let mut since = options.since;
     loop {
         // A gate keeps what it has read; each look is a new one.
-        let gate = Gate::new(project);
+        let gate = Runs::new(project);
         let found = gate.run(&name)?;
         let now = found.ledger.position.seq;
         let headline = gate.headline(&found, &event("wait"));
@@ -51,7 +51,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let status = status.unwrap_or_else(|| gate.report(&found).phase);
         let changed = match &options.status {
             Some(wanted) => status == *wanted,
-            None if options.settled => found.ledger.work.agents.values().all(Record::is_over),
+            None if options.settled => gate.agents_of(&found).values().all(Record::is_over),
             None => *since.get_or_insert(now) < now,
         };
         if changed || Instant::now() >= deadline {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use phasegate_engine::answer::Outcome as Answered;
 use phasegate_engine::step::Tried;
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::Runs;
 use phasegate_runtime::journal::Line;
 use phasegate_runtime::project::Project;
 
@@ -25,7 +25,7 @@ pub struct Options {
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    let gate = Gate::new(project);
+    let gate = Runs::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
     let lines = gate.journal(&run)?;
     let lines: Vec<Line> =

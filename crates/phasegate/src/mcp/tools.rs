@@ -11,7 +11,7 @@ use phasegate_engine::schema;
 use phasegate_engine::step::{Actor, Event};
 use phasegate_engine::workflow::{Action, Does, TextId, Workflow};
 use phasegate_runtime::caller::Caller;
-use phasegate_runtime::gate::{Found, Gate, GateError};
+use phasegate_runtime::gate::{Found, Gate, GateError, Runs};
 use serde_json::{Map, Value, json};
 
 use super::open;
@@ -101,7 +101,7 @@ impl Tools {
     /// The tools that somebody may use.
     pub fn list(&self, who: &Who) -> Result<Vec<Tool>, String> {
         let project = open(&self.root)?;
-        let gate = Gate::new(&project);
+        let gate = Runs::new(&project);
         let workflow = gate.workflow(&self.workflow).map_err(|error| error.to_string())?;
         // A token that is no longer anybody's still sees what there is to look at.
         let actor = caller(&gate, &workflow, who).map_or(Actor::Worker, |caller| caller.actor);
@@ -194,7 +194,7 @@ impl Tools {
     /// How far a run has come: a number that grows with everything that happens in it.
     pub fn revision(&self, who: &Who, run: Option<&str>) -> Result<(String, u64), Refusal> {
         let project = open(&self.root).map_err(|why| Refusal::new("project", why))?;
-        let gate = Gate::new(&project);
+        let gate = Runs::new(&project);
         let (_, found) = self.found(&gate, who, run)?;
         Ok((found.id.to_string(), found.ledger.position.seq))
     }
@@ -202,7 +202,7 @@ impl Tools {
     /// What is told of a run when a wait is over.
     pub fn changed(&self, who: &Who, run: &str, changed: bool) -> Result<Value, Refusal> {
         let project = open(&self.root).map_err(|why| Refusal::new("project", why))?;
-        let gate = Gate::new(&project);
+        let gate = Runs::new(&project);
         let (caller, found) = self.found(&gate, who, Some(run))?;
         let event = request::event(WAIT, &caller, request::session(), Json::object());
         let mut answer = told(&gate, &found, &event);
@@ -212,7 +212,7 @@ impl Tools {
         Ok(success(answer))
     }
 
-    fn found(&self, gate: &Gate, who: &Who, run: Option<&str>) -> Result<(Caller, Found), Refusal> {
+    fn found(&self, gate: &Runs, who: &Who, run: Option<&str>) -> Result<(Caller, Found), Refusal> {
         let workflow = gate.workflow(&self.workflow)?;
         let caller = caller(gate, &workflow, who)
             .map_err(|error| Refusal::new("unknown_agent", error.to_string()))?;
@@ -224,13 +224,13 @@ impl Tools {
     /// Whether a token is that of an agent that lives.
     pub fn knows(&self, token: &str) -> bool {
         let project = open(&self.root);
-        project.is_ok_and(|project| Gate::new(&project).observing().identify(token).is_ok())
+        project.is_ok_and(|project| Runs::new(&project).identify(token).is_ok())
     }
 
     /// The runs of the workflow, as JSON.
     pub fn status(&self) -> Result<String, String> {
         let project = open(&self.root)?;
-        let gate = Gate::new(&project);
+        let gate = Runs::new(&project);
         let (runs, problems) = gate.runs();
         let own = runs.iter().filter(|run| run.id.workflow == self.workflow);
         let runs = own.map(|run| {
@@ -249,13 +249,13 @@ impl Tools {
     /// The workflow as a diagram.
     pub fn diagram(&self) -> Result<String, String> {
         let project = open(&self.root)?;
-        let gate = Gate::new(&project);
+        let gate = Runs::new(&project);
         let workflow = gate.workflow(&self.workflow).map_err(|error| error.to_string())?;
         Ok(draw(&workflow, Format::Mermaid, None))
     }
 }
 
-fn caller(gate: &Gate, workflow: &Workflow, who: &Who) -> Result<Caller, GateError> {
+fn caller(gate: &Runs, workflow: &Workflow, who: &Who) -> Result<Caller, GateError> {
     match who {
         Who::Agent(token) => gate.caller_with(token),
         // A workflow without agents has only whoever works.
@@ -369,7 +369,7 @@ fn create(
 }
 
 /// The guidance of a run, and how far it has come.
-fn told(gate: &Gate, found: &Found, event: &Event) -> Map<String, Value> {
+fn told(gate: &Runs, found: &Found, event: &Event) -> Map<String, Value> {
     let guidance = gate.guidance(found, event).map(|guidance| guidance.to_text(None));
     let guidance = guidance.map_err(|error| error.to_string());
     let parsed = guidance.and_then(|text| {

@@ -15,16 +15,26 @@ use super::errands::NO_LIMIT;
 use super::pin::protected;
 use super::sessions::{Standing, standing};
 use super::transaction::{Change, Open, Then, line_about};
-use super::{Answered, CANCEL, Found, Gate, GateError};
+use super::{Answered, CANCEL, Found, Gate, GateError, Runs};
 use crate::journal::Line;
 use crate::ledger::{Cancelled, Last, Ledger, Owner};
 use crate::run::{RunId, plain_name};
 use crate::store::Key;
 use crate::world::{Told, World};
 
+impl Runs<'_> {
+    /// Why no more money is spent on a run; none where there is some left.
+    pub fn spent(&self, found: &Found) -> Option<String> {
+        let limits = self.project.config.limits(&found.id.workflow);
+        found.ledger.work.tally.spent(&found.id.to_string(), &limits)
+    }
+}
+
 impl Gate<'_> {
     /// Puts an action to a run.
     pub fn act(&self, found: &Found, event: &Event) -> Result<Answered, GateError> {
+        // What has become of its agents comes before what is asked for now.
+        self.settle_now(found)?;
         let told = self.claim(found, event)?;
         let mut answered = self.act_on(found, event, &Told::default(), false)?;
         answered.notes.extend(told);
@@ -346,12 +356,6 @@ impl Gate<'_> {
                 session.map(|session| Owner { session: session.to_string(), seen });
             Ok(())
         })
-    }
-
-    /// Why no more money is spent on a run; none where there is some left.
-    pub fn spent(&self, found: &Found) -> Option<String> {
-        let limits = self.project.config.limits(&found.id.workflow);
-        found.ledger.work.tally.spent(&found.id.to_string(), &limits)
     }
 
     /// Counts what a review or a turn has cost.

@@ -15,7 +15,7 @@ use phasegate_engine::workflow::Workflow;
 
 use super::errands::{NO_LIMIT, Progress};
 use super::transaction::Then;
-use super::{Found, Gate, GateError};
+use super::{Found, Gate, GateError, Runs};
 use crate::agents::{self, Ended, Record, Seen};
 use crate::caller::{self, Caller};
 use crate::checks::{Checks, Ran};
@@ -38,11 +38,105 @@ enum News {
     Exited(Option<Timestamp>, Ended),
 }
 
+impl Runs<'_> {
+    /// Who gives a command: an agent with its secret, an agent inside a client, or a person.
+    ///
+    /// # Errors
+    /// Where a secret is shown that is nobody's, or no longer anybody's.
+    pub fn caller(&self) -> Result<Caller, GateError> {
+        match std::env::var(agents::TOKEN) {
+            Ok(token) => self.caller_with(&token),
+            Err(_) => Ok(Caller { actor: caller::actor(), agent: None }),
+        }
+    }
+
+    /// Who holds a token.
+    ///
+    /// # Errors
+    /// Where it is nobody's, or no longer anybody's.
+    pub fn caller_with(&self, token: &str) -> Result<Caller, GateError> {
+        let (run, id, actor) = self.identify(token)?;
+        Ok(Caller { actor, agent: Some((run, id)) })
+    }
+
+    /// The agent that a token proves its holder to be, and its run.
+    pub fn identify(&self, token: &str) -> Result<(RunId, String, Actor), GateError> {
+        let unknown = || GateError::Other("the token is no agent's of this project".into());
+        let (secret, run, id) = agents::parts(token).ok_or_else(unknown)?;
+        let run = RunId::try_from(run.to_string()).map_err(|_| unknown())?;
+        let (ledger, _) = self.peek(&run);
+        let agent = ledger.work.agents.get(id).filter(|agent| agent.knows(secret));
+        let agent = agent.ok_or_else(unknown)?;
+        if agent.is_over() || ledger.session.cancelled.is_some() {
+            return Err(GateError::Other(format!("agent {id} of run {run} has ended")));
+        }
+        Ok((run, id.to_string(), agent.role))
+    }
+
+    /// What a decision about a run can look up.
+    pub(super) fn world(
+        &self,
+        workflow: &Workflow,
+        ledger: &Ledger,
+        told: &Told,
+        fresh: &BTreeMap<String, Ran>,
+    ) -> Arc<World> {
+        let mut world =
+            World::new(&self.project.root, told.clone()).with_agents(&ledger.work.agents);
+        // Who is not trusted has no checks: not even a look at the tree runs for him.
+        let looks = !workflow.checks.is_empty() || workflow.has_agents();
+        if looks && self.is_trusted(workflow) {
+            let checks = Checks::new(&self.project.root, workflow);
+            world = world.with_checks(checks.knowing(&ledger.work.checks, fresh));
+        }
+        Arc::new(world)
+    }
+
+    /// An agent of a run, as it was recorded.
+    pub fn agent(&self, run: &RunId, id: &str) -> Option<Record> {
+        self.peek(run).0.work.agents.get(id).cloned()
+    }
+
+    /// The agents of a run as they are now: one whose supervisor is gone is lost, also where the rules
+    /// have not heard of that yet.
+    pub fn agents_of(&self, found: &Found) -> IndexMap<String, Record> {
+        let mut agents = found.ledger.work.agents.clone();
+        for agent in agents.values_mut().filter(|agent| !agent.is_over()) {
+            if let Ok(Seen::Lost(since, ended) | Seen::Ended(since, ended)) =
+                agent.look(&self.project.root)
+            {
+                agent.started = agent.started.or(since);
+                agent.ended = Some(ended);
+            }
+        }
+        agents
+    }
+
+    /// The agents of all runs, by run.
+    pub fn agents(&self) -> Vec<(RunId, IndexMap<String, Record>)> {
+        let (runs, _) = self.runs();
+        let runs = runs.into_iter().filter(|run| !run.ledger.work.agents.is_empty());
+        runs.map(|run| (run.id.clone(), self.agents_of(&run))).collect()
+    }
+}
+
 impl Gate<'_> {
+    /// Settles a run, by its name: whoever acts does that, and a supervisor whose agent has ended.
+    pub fn settle_run(&self, name: &str) -> Result<(), GateError> {
+        let mut found = self.run(name)?;
+        self.settle(&mut found)
+    }
+
+    /// Puts what has become of the agents of several runs to their rules; what failed.
+    pub(super) fn settle_all(&self, runs: &mut [Found]) -> Vec<String> {
+        let settled = runs.iter_mut().filter_map(|run| Some((self.settle(run).err()?, run)));
+        settled.map(|(error, run)| format!("run {}: {error}", run.id)).collect()
+    }
+
     /// Puts what has become of a run's agents to its rules, and starts those that wait for it.
     pub(super) fn settle(&self, found: &mut Found) -> Result<(), GateError> {
         for _ in 0..MOST_ROUNDS {
-            if self.observes || found.ledger.work.agents.values().all(Record::is_over) {
+            if found.ledger.work.agents.values().all(Record::is_over) {
                 return Ok(());
             }
             let started = self.start_waiting(found)?;
@@ -93,7 +187,7 @@ impl Gate<'_> {
             }
             for (id, agent) in locked.ledger.work.agents.iter_mut().filter(|(_, agent)| new(agent))
             {
-                if let (Seen::Waiting, Some(lock)) = agent.look(root).map_err(failed)? {
+                if let Some(lock) = agent.claim(root).map_err(failed)? {
                     let secret = agents::secret().map_err(failed)?;
                     agent.secret = digest(secret.as_bytes());
                     agent.starts += 1;
@@ -203,71 +297,6 @@ impl Gate<'_> {
             agent.await_end(&self.project.root);
         }
     }
-
-    /// Who gives a command: an agent with its secret, an agent inside a client, or a person.
-    ///
-    /// # Errors
-    /// Where a secret is shown that is nobody's, or no longer anybody's.
-    pub fn caller(&self) -> Result<Caller, GateError> {
-        match std::env::var(agents::TOKEN) {
-            Ok(token) => self.caller_with(&token),
-            Err(_) => Ok(Caller { actor: caller::actor(), agent: None }),
-        }
-    }
-
-    /// Who holds a token.
-    ///
-    /// # Errors
-    /// Where it is nobody's, or no longer anybody's.
-    pub fn caller_with(&self, token: &str) -> Result<Caller, GateError> {
-        let (run, id, actor) = self.identify(token)?;
-        Ok(Caller { actor, agent: Some((run, id)) })
-    }
-
-    /// The agent that a token proves its holder to be, and its run.
-    pub fn identify(&self, token: &str) -> Result<(RunId, String, Actor), GateError> {
-        let unknown = || GateError::Other("the token is no agent's of this project".into());
-        let (secret, run, id) = agents::parts(token).ok_or_else(unknown)?;
-        let run = RunId::try_from(run.to_string()).map_err(|_| unknown())?;
-        let (ledger, _) = self.peek(&run);
-        let agent = ledger.work.agents.get(id).filter(|agent| agent.knows(secret));
-        let agent = agent.ok_or_else(unknown)?;
-        if agent.is_over() || ledger.session.cancelled.is_some() {
-            return Err(GateError::Other(format!("agent {id} of run {run} has ended")));
-        }
-        Ok((run, id.to_string(), agent.role))
-    }
-
-    /// What a decision about a run can look up.
-    pub(super) fn world(
-        &self,
-        workflow: &Workflow,
-        ledger: &Ledger,
-        told: &Told,
-        fresh: &BTreeMap<String, Ran>,
-    ) -> Arc<World> {
-        let mut world =
-            World::new(&self.project.root, told.clone()).with_agents(&ledger.work.agents);
-        // Who is not trusted has no checks: not even a look at the tree runs for him.
-        let looks = !workflow.checks.is_empty() || workflow.has_agents();
-        if looks && self.is_trusted(workflow) {
-            let checks = Checks::new(&self.project.root, workflow);
-            world = world.with_checks(checks.knowing(&ledger.work.checks, fresh));
-        }
-        Arc::new(world)
-    }
-
-    /// An agent of a run, as it was recorded.
-    pub fn agent(&self, run: &RunId, id: &str) -> Option<Record> {
-        self.peek(run).0.work.agents.get(id).cloned()
-    }
-
-    /// The agents of all runs, by run.
-    pub fn agents(&self) -> Vec<(RunId, IndexMap<String, Record>)> {
-        let (runs, _) = self.runs();
-        let runs = runs.into_iter().filter(|run| !run.ledger.work.agents.is_empty());
-        runs.map(|run| (run.id, run.ledger.work.agents.clone())).collect()
-    }
 }
 
 /// What the rules have not heard of an agent.
@@ -276,11 +305,14 @@ fn news(agent: &Record, gate: &Gate) -> Result<Option<News>, GateError> {
         return Ok(None);
     }
     let seen = agent.look(&gate.project.root);
-    let (seen, _) = seen.map_err(|error| GateError::Other(error.to_string()))?;
-    Ok(match seen {
+    Ok(match seen.map_err(|error| GateError::Other(error.to_string()))? {
         Seen::Working(since) if agent.started.is_none() => Some(News::Started(since)),
         Seen::Ended(Some(since), _) if agent.started.is_none() => Some(News::Started(since)),
         Seen::Ended(since, ended) => Some(News::Exited(since, ended)),
+        Seen::Lost(since, ended) => {
+            agent.end_leftovers(&gate.project.root);
+            Some(News::Exited(since, ended))
+        }
         Seen::Waiting | Seen::Starting | Seen::Working(_) => None,
     })
 }

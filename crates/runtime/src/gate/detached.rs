@@ -7,7 +7,7 @@ use phasegate_engine::step::{Event, Step};
 
 use super::errands::{Detached, Errands, NO_LIMIT, Progress};
 use super::transaction::{Open, Then};
-use super::{Found, Gate, GateError};
+use super::{Found, Gate, GateError, Runs};
 use crate::process;
 use crate::world::Told;
 
@@ -23,6 +23,13 @@ const FOLDER: &str = ".phasegate/errands";
 
 /// The command of this program that does.
 pub const ERRANDS: &str = "errands";
+
+impl Runs<'_> {
+    /// Whether somebody runs errands of a run elsewhere.
+    pub fn runs_errands(&self, found: &Found) -> bool {
+        process::is_taken(&self.project.root, FOLDER, &found.id)
+    }
+}
 
 impl Gate<'_> {
     /// Has somebody else run what would outlast the client's patience. None where it can be run here.
@@ -72,11 +79,6 @@ impl Gate<'_> {
                 return;
             }
         }
-    }
-
-    /// Whether somebody runs errands of a run elsewhere.
-    pub fn runs_errands(&self, found: &Found) -> bool {
-        matches!(process::alone(&self.project.root, FOLDER, &found.id), Ok(None))
     }
 
     /// The other side of that: runs what a stop of the run would need, and stops nobody.

@@ -7,7 +7,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{TextId, Workflow};
 
-use super::{Found, Gate, GateError};
+use super::{Found, GateError, Runs};
 use crate::store::{Key, Stored, Version};
 use crate::world::{Told, World};
 
@@ -21,7 +21,7 @@ pub(super) struct Read {
     pub(super) problem: Option<String>,
 }
 
-impl Gate<'_> {
+impl Runs<'_> {
     /// Reads the document of a run. Where the workflow says what a document is presumed to be that
     /// is missing or cannot be read, it is taken for that.
     pub(super) fn read(&self, found: &Found, workflow: &Workflow) -> Result<Read, GateError> {

@@ -16,7 +16,7 @@ use phasegate_engine::workflow::Workflow;
 
 use super::pin::protected;
 use super::transaction::{Change, Open, Then, Writes, line_about};
-use super::{Answered, Found, Gate, GateError};
+use super::{Answered, Found, Gate, GateError, Runs};
 use crate::catalog::Origin;
 use crate::checks::{CheckError, Checks, Ran};
 use crate::journal::Line;
@@ -124,6 +124,29 @@ impl Job {
             Job::Work(work) => Some((JobKind::Work, &work.worker)),
             Job::Elsewhere => None,
         }
+    }
+}
+
+impl Runs<'_> {
+    /// Whether what a run has begun is still going on, as far as a lock tells.
+    pub fn is_going_on(&self, found: &Found, intent: &Intent) -> bool {
+        let folder = match intent.what {
+            JobKind::Review => reviewer::FOLDER,
+            JobKind::Work => WORK,
+            JobKind::Check => return true,
+        };
+        process::is_taken(&self.project.root, folder, &found.id)
+    }
+
+    /// Whether the workflow may run commands and write files.
+    pub fn is_trusted(&self, workflow: &Workflow) -> bool {
+        let present = self.workflow(&workflow.name);
+        let is_present = present.is_ok_and(|present| present.digest == workflow.digest);
+        let entry = self.project.workflow(&workflow.name).filter(|_| is_present);
+        // A copy lies in the project, whatever it is a copy of.
+        let copy = Origin::File(self.project.root.clone());
+        let origin = entry.map_or(&copy, |entry| &entry.origin);
+        !workflow.acts() || trust::is_trusted(&self.project.root, origin, &workflow.digest)
     }
 }
 
@@ -259,18 +282,8 @@ impl Gate<'_> {
         if open.workflow.workers.is_empty() || event.name == WORK_FINISHED {
             return None;
         }
-        let free = process::alone(&self.project.root, WORK, &open.found.id);
-        matches!(free, Ok(None)).then(|| at_work(open.found))
-    }
-
-    /// Whether what a run has begun is still going on, as far as a lock tells.
-    pub fn is_going_on(&self, found: &Found, intent: &Intent) -> bool {
-        let folder = match intent.what {
-            JobKind::Review => reviewer::FOLDER,
-            JobKind::Work => WORK,
-            JobKind::Check => return true,
-        };
-        matches!(process::alone(&self.project.root, folder, &found.id), Ok(None))
+        let taken = process::is_taken(&self.project.root, WORK, &open.found.id);
+        taken.then(|| at_work(open.found))
     }
 
     fn check(
@@ -475,17 +488,6 @@ impl Gate<'_> {
         }
         writes.effects.clone_from(&step.effects);
         Ok(Some((writes, after)))
-    }
-
-    /// Whether the workflow may run commands and write files.
-    pub fn is_trusted(&self, workflow: &Workflow) -> bool {
-        let present = self.workflow(&workflow.name);
-        let is_present = present.is_ok_and(|present| present.digest == workflow.digest);
-        let entry = self.project.workflow(&workflow.name).filter(|_| is_present);
-        // A copy lies in the project, whatever it is a copy of.
-        let copy = Origin::File(self.project.root.clone());
-        let origin = entry.map_or(&copy, |entry| &entry.origin);
-        !workflow.acts() || trust::is_trusted(&self.project.root, origin, &workflow.digest)
     }
 
     /// Runs a check of a workflow, whoever has a result already.

@@ -16,7 +16,7 @@ use phasegate_engine::types::Type;
 use phasegate_engine::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
-use super::{Found, Gate, GateError};
+use super::{Found, Gate, GateError, Runs};
 use crate::catalog::{LoadError, Origin};
 use crate::journal;
 use crate::ledger::{Ledger, Tampered};
@@ -42,7 +42,7 @@ struct Copy {
 /// The definition's own name among its files.
 const DEFINITION: &str = "workflow.toml";
 
-impl Gate<'_> {
+impl Runs<'_> {
     /// The definition that a run keeps to: the present one, unless that has changed since the run
     /// began; then the copy of the one it began with.
     pub(super) fn pinned(
@@ -130,6 +130,46 @@ impl Gate<'_> {
         Ok(workflow)
     }
 
+    /// Notices protected fields that somebody else has changed.
+    pub(super) fn compare(
+        &self,
+        (id, workflow): (&RunId, &Workflow),
+        ledger: &mut Ledger,
+        document: &Json,
+        mark: &str,
+        notes: &mut Vec<String>,
+    ) -> Result<(), GateError> {
+        let mut changes = Vec::new();
+        for (field, known) in &ledger.tamper.protected {
+            let now = value(document, field);
+            if now != *known && !is_reset(workflow, document, field) {
+                let (field, from) = (field.clone(), known.clone());
+                changes.push(Tampered { at: Timestamp::now(), field, from, to: now });
+            }
+        }
+        if changes.is_empty() || self.is_ours(id, ledger, mark)? {
+            return Ok(());
+        }
+        for change in changes {
+            notes.push(format!("run {id}: {change}."));
+            ledger.tamper.protected.insert(change.field.clone(), change.to.clone());
+            ledger.tamper.changes.push(change);
+            ledger.tamper.count += 1;
+        }
+        let more = ledger.tamper.changes.len().saturating_sub(MOST_TAMPERED);
+        ledger.tamper.changes.drain(..more);
+        Ok(())
+    }
+
+    /// A process of ours that died between document and ledger leaves the ledger behind.
+    fn is_ours(&self, id: &RunId, ledger: &Ledger, mark: &str) -> Result<bool, GateError> {
+        let (last, _) = self.store.last_line(id)?;
+        let last = last.and_then(|text| serde_json::from_str::<journal::Line>(&text).ok());
+        Ok(last.is_some_and(|last| last.seq > ledger.position.seq && last.after == mark))
+    }
+}
+
+impl Gate<'_> {
     /// Makes a run keep to a definition, if it does not keep to one already.
     pub(super) fn pin(
         &self,
@@ -191,44 +231,6 @@ impl Gate<'_> {
             ledger.definition.digest.clear();
             self.pin(&found.id, &workflow, ledger)
         })
-    }
-
-    /// Notices protected fields that somebody else has changed.
-    pub(super) fn compare(
-        &self,
-        (id, workflow): (&RunId, &Workflow),
-        ledger: &mut Ledger,
-        document: &Json,
-        mark: &str,
-        notes: &mut Vec<String>,
-    ) -> Result<(), GateError> {
-        let mut changes = Vec::new();
-        for (field, known) in &ledger.tamper.protected {
-            let now = value(document, field);
-            if now != *known && !is_reset(workflow, document, field) {
-                let (field, from) = (field.clone(), known.clone());
-                changes.push(Tampered { at: Timestamp::now(), field, from, to: now });
-            }
-        }
-        if changes.is_empty() || self.is_ours(id, ledger, mark)? {
-            return Ok(());
-        }
-        for change in changes {
-            notes.push(format!("run {id}: {change}."));
-            ledger.tamper.protected.insert(change.field.clone(), change.to.clone());
-            ledger.tamper.changes.push(change);
-            ledger.tamper.count += 1;
-        }
-        let more = ledger.tamper.changes.len().saturating_sub(MOST_TAMPERED);
-        ledger.tamper.changes.drain(..more);
-        Ok(())
-    }
-
-    /// A process of ours that died between document and ledger leaves the ledger behind.
-    fn is_ours(&self, id: &RunId, ledger: &Ledger, mark: &str) -> Result<bool, GateError> {
-        let (last, _) = self.store.last_line(id)?;
-        let last = last.and_then(|text| serde_json::from_str::<journal::Line>(&text).ok());
-        Ok(last.is_some_and(|last| last.seq > ledger.position.seq && last.after == mark))
     }
 }
 

@@ -8,7 +8,7 @@ use phasegate_engine::decide::phase_name;
 use phasegate_engine::json::Json;
 
 use super::transaction::Stored;
-use super::{Gate, GateError};
+use super::{Gate, GateError, Runs};
 use crate::catalog::Entry;
 use crate::condition::Condition;
 use crate::ledger::Ledger;
@@ -71,7 +71,7 @@ pub struct Report {
     pub problem: Option<String>,
 }
 
-impl Gate<'_> {
+impl Runs<'_> {
     /// All runs of the project, the oldest first, and what could not be looked at.
     pub fn runs(&self) -> (Vec<Found>, Vec<String>) {
         let (mut runs, faults) = self.find(false);
@@ -160,11 +160,6 @@ impl Gate<'_> {
             };
             let (presumed, unheard) = (false, false);
             found.push(Found { id: id.clone(), place, ledger, version, presumed, unheard });
-        }
-        for run in &mut found {
-            if let Err(error) = self.settle(run) {
-                faults.push(format!("run {}: {error}", run.id));
-            }
         }
         let started = |run: &Found| (run.ledger.started_at.is_none(), run.ledger.started_at);
         found.sort_by(|a, b| started(a).cmp(&started(b)).then_with(|| a.id.cmp(&b.id)));
@@ -298,19 +293,6 @@ impl Gate<'_> {
         runs.into_iter().filter(|run| !run.unheard).collect()
     }
 
-    /// Whether the document of a run says that it has ended, as far as it can be read.
-    pub(super) fn is_ended(&self, found: &Found) -> bool {
-        let Ok(workflow) = self.workflow_of(found) else { return false };
-        let Ok(read) = self.read(found, &workflow) else { return false };
-        let outer = workflow.outer();
-        let phase = outer.phase(&phase_name(&workflow, &read.document));
-        let ended = phase.is_some_and(|phase| outer.get(phase).ends.is_some());
-        if let (true, Some(version)) = (ended, &read.version) {
-            self.store.note_ended(&found.id, version);
-        }
-        ended
-    }
-
     /// Whether a run can still answer.
     pub fn is_working(&self, found: &Found) -> bool {
         !self.report(found).condition.is_over()
@@ -325,5 +307,20 @@ impl Gate<'_> {
     /// A run's journal, as text.
     pub fn journal(&self, found: &Found) -> Result<Vec<String>, GateError> {
         Ok(self.store.lines(&found.id)?)
+    }
+}
+
+impl Gate<'_> {
+    /// Whether the document of a run says that it has ended, as far as it can be read.
+    pub(super) fn is_ended(&self, found: &Found) -> bool {
+        let Ok(workflow) = self.workflow_of(found) else { return false };
+        let Ok(read) = self.read(found, &workflow) else { return false };
+        let outer = workflow.outer();
+        let phase = outer.phase(&phase_name(&workflow, &read.document));
+        let ended = phase.is_some_and(|phase| outer.get(phase).ends.is_some());
+        if let (true, Some(version)) = (ended, &read.version) {
+            self.store.note_ended(&found.id, version);
+        }
+        ended
     }
 }

@@ -7,7 +7,7 @@ use phasegate_engine::answer::Answer;
 use phasegate_engine::step::Event;
 
 use super::transaction::Then;
-use super::{Found, Gate, GateError};
+use super::{Found, Gate, GateError, Runs};
 use crate::ledger::{Ledger, Owner};
 use crate::world::Told;
 
@@ -51,7 +51,7 @@ pub(super) fn standing(ledger: &Ledger, session: Option<&str>, now: Timestamp) -
     }
 }
 
-impl Gate<'_> {
+impl Runs<'_> {
     /// The open runs that may answer a session, in the order in which they do: its own first, then
     /// those that are free, the oldest first.
     pub fn runs_of(&self, session: Option<&str>) -> (Vec<(Found, Standing)>, Vec<String>) {
@@ -107,6 +107,40 @@ impl Gate<'_> {
         own
     }
 
+    /// Where a run stands, told to an agent that may have forgotten it.
+    fn position(&self, run: &Found, standing: Standing, heard: &Event, told: &Told) -> String {
+        let report = self.report(run);
+        let mut note = match standing {
+            Standing::Own => format!("This session works on run {}", run.id),
+            _ => format!("Run {} is open, and this session takes it when it stops", run.id),
+        };
+        let _ = write!(note, ". It is {} in phase `{}`", report.condition, report.phase);
+        if let Some(about) = &report.about {
+            let _ = write!(note, ": {}", about.trim_end_matches('.'));
+        }
+        let _ = write!(note, ". Its state document is {}.", run.place);
+        let own = self.workflow_of(run).ok().and_then(|workflow| {
+            let text = workflow.note?;
+            Some(self.show_told(&workflow, run, text, heard, told))
+        });
+        if let Some(own) = own {
+            let _ = match own {
+                Ok(own) => write!(note, "\n\n{}", own.trim()),
+                Err(error) => write!(note, " (Its own note failed: {error})"),
+            };
+            return note;
+        }
+        if let Some(Answer::Block { reason }) =
+            run.ledger.session.last.as_ref().map(|last| &last.answer)
+        {
+            let answer = Answer::Block { reason: reason.clone() }.shortened(MOST_REASON);
+            let _ = write!(note, " What it last asked for:\n\n{}", answer.text().unwrap_or(""));
+        }
+        note
+    }
+}
+
+impl Gate<'_> {
     /// Runs of a session that an agent has cancelled, of which the user is told once.
     pub(super) fn untold(&self, runs: &[Found], session: Option<&str>) -> Vec<String> {
         let mut notes = Vec::new();
@@ -138,7 +172,9 @@ impl Gate<'_> {
         heard: &Event,
         told: &Told,
     ) -> (Vec<String>, Vec<String>) {
-        let (runs, mut faults) = self.runs_of(Some(session));
+        let (mut runs, mut faults) = self.open_runs();
+        faults.extend(self.settle_all(&mut runs));
+        let runs = self.in_order(runs, Some(session));
         let mut notes = Vec::new();
         let mut taken = false;
         for (run, standing) in &runs {
@@ -212,37 +248,5 @@ impl Gate<'_> {
             Ok(Then::Write(locked.keep(), ()))
         })?;
         Ok(())
-    }
-
-    /// Where a run stands, told to an agent that may have forgotten it.
-    fn position(&self, run: &Found, standing: Standing, heard: &Event, told: &Told) -> String {
-        let report = self.report(run);
-        let mut note = match standing {
-            Standing::Own => format!("This session works on run {}", run.id),
-            _ => format!("Run {} is open, and this session takes it when it stops", run.id),
-        };
-        let _ = write!(note, ". It is {} in phase `{}`", report.condition, report.phase);
-        if let Some(about) = &report.about {
-            let _ = write!(note, ": {}", about.trim_end_matches('.'));
-        }
-        let _ = write!(note, ". Its state document is {}.", run.place);
-        let own = self.workflow_of(run).ok().and_then(|workflow| {
-            let text = workflow.note?;
-            Some(self.show_told(&workflow, run, text, heard, told))
-        });
-        if let Some(own) = own {
-            let _ = match own {
-                Ok(own) => write!(note, "\n\n{}", own.trim()),
-                Err(error) => write!(note, " (Its own note failed: {error})"),
-            };
-            return note;
-        }
-        if let Some(Answer::Block { reason }) =
-            run.ledger.session.last.as_ref().map(|last| &last.answer)
-        {
-            let answer = Answer::Block { reason: reason.clone() }.shortened(MOST_REASON);
-            let _ = write!(note, " What it last asked for:\n\n{}", answer.text().unwrap_or(""));
-        }
-        note
     }
 }

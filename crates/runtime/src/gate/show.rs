@@ -9,10 +9,10 @@ use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{TextId, Workflow};
 
 use super::document::{Read, run_facts};
-use super::{Found, Gate, GateError};
+use super::{Found, GateError, Runs};
 use crate::world::{Told, World};
 
-impl Gate<'_> {
+impl Runs<'_> {
     /// Renders a text about a run.
     pub fn show(
         &self,
@@ -47,7 +47,7 @@ impl Gate<'_> {
         let workflow = self.workflow_of(found)?;
         let Read { document, problem, .. } = self.read(found, &workflow)?;
         let run = run_facts(found, problem);
-        let world = self.world(&workflow, &found.ledger, &Told::default(), &BTreeMap::new());
+        let world = self.seen_now(&workflow, found, &Told::default());
         guidance(&workflow, document, event, &run, world)
             .map_err(|fault| GateError::Other(fault.message))
     }
@@ -64,6 +64,16 @@ impl Gate<'_> {
             .map_err(|fault| GateError::Other(fault.message))
     }
 
+    /// What can be looked up about a run by whoever only looks: its agents as they are now.
+    fn seen_now(&self, workflow: &Workflow, found: &Found, told: &Told) -> Arc<World> {
+        if found.ledger.work.agents.is_empty() {
+            return self.world(workflow, &found.ledger, told, &BTreeMap::new());
+        }
+        let mut ledger = (*found.ledger).clone();
+        ledger.work.agents = self.agents_of(found);
+        self.world(workflow, &ledger, told, &BTreeMap::new())
+    }
+
     pub(super) fn show_told(
         &self,
         workflow: &Workflow,
@@ -74,7 +84,7 @@ impl Gate<'_> {
     ) -> Result<String, GateError> {
         let Read { document, problem, .. } = self.read(found, workflow)?;
         let run = run_facts(found, problem);
-        let world = self.world(workflow, &found.ledger, told, &BTreeMap::new());
+        let world = self.seen_now(workflow, found, told);
         render(workflow, text, Some(document), event, &run, world)
             .map_err(|fault| GateError::Other(fault.message))
     }

@@ -59,7 +59,8 @@ impl Gate<'_> {
     /// A session is answered by the runs it owns. One that owns none takes the oldest run that is
     /// free. A stop without a session is answered by every open run, until one blocks.
     pub fn stop(&self, stop: &Stop) -> Verdict {
-        let (runs, faults) = self.open_runs();
+        let (mut runs, mut faults) = self.open_runs();
+        faults.extend(self.settle_all(&mut runs));
         let notes = self.untold(&runs, stop.session.as_deref());
         let mut verdict = Verdict { answers: Vec::new(), faults, notes };
         let runs = self.in_order(runs, stop.session.as_deref());

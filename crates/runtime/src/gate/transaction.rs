@@ -17,7 +17,7 @@ use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
 use super::document::{Read, restyle};
-use super::{CANCEL, Found, Gate, GateError};
+use super::{CANCEL, Found, Gate, GateError, Runs};
 use crate::caller;
 use crate::fault_point;
 use crate::journal::{self, Line};
@@ -145,6 +145,62 @@ impl Writes {
     }
 }
 
+impl Runs<'_> {
+    fn died_removing(&self, id: &RunId, known: u64) -> Result<bool, GateError> {
+        let last = self.store.last_line(id)?.0.as_deref().and_then(journal::position);
+        Ok(known > 0 && last.is_some_and(|(seq, _)| seq > known))
+    }
+
+    /// The ledger as it is stored: ours, or that of version 0.1.0 where ours is not there or behind it.
+    pub(super) fn stored(&self, id: &RunId) -> Result<Stored, GateError> {
+        let read = |key: Key| -> Result<Stored, GateError> {
+            Ok(match self.store.get(&key)? {
+                None => Stored::None,
+                Some(stored) => match Ledger::read(&stored.bytes) {
+                    Ok(ledger) => Stored::Read(Box::new(ledger), Some(stored.version), None),
+                    Err(Unreadable::Broken(error)) => Stored::Broken(key, error),
+                    Err(newer) => return Err(GateError::Other(format!("run {id}: {newer}"))),
+                },
+            })
+        };
+        let own = read(Key::Ledger(id.clone()))?;
+        let old = Key::OldLedger(id.clone());
+        if self.store.version(&old)?.is_none() {
+            return Ok(own);
+        }
+        Ok(match (own, read(old)?) {
+            (Stored::Read(own, version, _), Stored::Read(old, old_version, _)) => {
+                let is_ahead = old.position.seq > own.position.seq;
+                Stored::Read(if is_ahead { old } else { own }, version, old_version)
+            }
+            (Stored::None, Stored::Read(old, version, _)) => Stored::Read(old, None, version),
+            (Stored::None, Stored::Broken(key, error)) => Stored::Broken(key, error),
+            (own, _) => own,
+        })
+    }
+
+    /// What the journal knows of a run whose ledger is lost: above all that it was cancelled.
+    pub(super) fn rebuilt(&self, id: &RunId, mut ledger: Ledger) -> Result<Ledger, GateError> {
+        for text in self.store.lines(id)? {
+            let Ok(line) = serde_json::from_str::<Line>(&text) else { continue };
+            ledger.position.seq = line.seq;
+            ledger.position.head = line.hash;
+            ledger.work.tally.blocks += u64::from(line.answer.is_block());
+            // A run that decides anything after it was cancelled has begun again.
+            if !line.to.is_empty() {
+                ledger.session.cancelled = None;
+            } else if line.answer.outcome() == Some(Outcome::Aborted) && line.event.name == CANCEL {
+                let reason = line.answer.text().map(str::to_string);
+                let (at, by) = (line.at, line.event.actor);
+                let told = by == Actor::Human;
+                ledger.session.cancelled = Some(Cancelled { at, reason, by, told });
+            }
+        }
+        self.find_pin(id, &mut ledger);
+        Ok(ledger)
+    }
+}
+
 impl Gate<'_> {
     /// Locks a run and loads its ledger, has something decided, and writes what comes of it. Where
     /// somebody edits the document in the meantime, all of it happens again.
@@ -220,11 +276,6 @@ impl Gate<'_> {
         Ok(Open { found, ledger, version, old, notes, workflow, read, before, document })
     }
 
-    fn died_removing(&self, id: &RunId, known: u64) -> Result<bool, GateError> {
-        let last = self.store.last_line(id)?.0.as_deref().and_then(journal::position);
-        Ok(known > 0 && last.is_some_and(|(seq, _)| seq > known))
-    }
-
     /// The ledger of a run, or what the journal knows where it is lost.
     fn ledger<'f>(&self, found: &'f Found) -> Result<Locked<'f>, GateError> {
         let id = &found.id;
@@ -255,55 +306,6 @@ impl Gate<'_> {
                 Ok(Locked { found, ledger, version: None, old: None, notes: vec![note] })
             }
         }
-    }
-
-    /// The ledger as it is stored: ours, or that of version 0.1.0 where ours is not there or behind it.
-    pub(super) fn stored(&self, id: &RunId) -> Result<Stored, GateError> {
-        let read = |key: Key| -> Result<Stored, GateError> {
-            Ok(match self.store.get(&key)? {
-                None => Stored::None,
-                Some(stored) => match Ledger::read(&stored.bytes) {
-                    Ok(ledger) => Stored::Read(Box::new(ledger), Some(stored.version), None),
-                    Err(Unreadable::Broken(error)) => Stored::Broken(key, error),
-                    Err(newer) => return Err(GateError::Other(format!("run {id}: {newer}"))),
-                },
-            })
-        };
-        let own = read(Key::Ledger(id.clone()))?;
-        let old = Key::OldLedger(id.clone());
-        if self.store.version(&old)?.is_none() {
-            return Ok(own);
-        }
-        Ok(match (own, read(old)?) {
-            (Stored::Read(own, version, _), Stored::Read(old, old_version, _)) => {
-                let is_ahead = old.position.seq > own.position.seq;
-                Stored::Read(if is_ahead { old } else { own }, version, old_version)
-            }
-            (Stored::None, Stored::Read(old, version, _)) => Stored::Read(old, None, version),
-            (Stored::None, Stored::Broken(key, error)) => Stored::Broken(key, error),
-            (own, _) => own,
-        })
-    }
-
-    /// What the journal knows of a run whose ledger is lost: above all that it was cancelled.
-    pub(super) fn rebuilt(&self, id: &RunId, mut ledger: Ledger) -> Result<Ledger, GateError> {
-        for text in self.store.lines(id)? {
-            let Ok(line) = serde_json::from_str::<Line>(&text) else { continue };
-            ledger.position.seq = line.seq;
-            ledger.position.head = line.hash;
-            ledger.work.tally.blocks += u64::from(line.answer.is_block());
-            // A run that decides anything after it was cancelled has begun again.
-            if !line.to.is_empty() {
-                ledger.session.cancelled = None;
-            } else if line.answer.outcome() == Some(Outcome::Aborted) && line.event.name == CANCEL {
-                let reason = line.answer.text().map(str::to_string);
-                let (at, by) = (line.at, line.event.actor);
-                let told = by == Actor::Human;
-                ledger.session.cancelled = Some(Cancelled { at, reason, by, told });
-            }
-        }
-        self.find_pin(id, &mut ledger);
-        Ok(ledger)
     }
 
     /// Writes: the line, the document, the ledger. Then come what could only be done once the step
