@@ -104,7 +104,16 @@ impl Stage {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.binary);
+        self.program(&self.binary)
+    }
+
+    /// Our own program, for whoever only looks: to look makes 0.1.0 act.
+    fn looks(&self) -> Command {
+        self.program(Path::new(crate::BINARY))
+    }
+
+    fn program(&self, binary: &Path) -> Command {
+        let mut command = Command::new(binary);
         command.current_dir(self.root()).env_clear().env("HOME", self.path("home"));
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("PHASEGATE_TRUST_ALL", "1");
@@ -236,7 +245,7 @@ impl Stage {
         if !self.path(".phasegate/agents").exists() && !self.path(".phasegate/jobs").exists() {
             return Vec::new();
         }
-        let mut command = self.command();
+        let mut command = self.looks();
         command.args(["agents", "--all", "--json"]).env("CLAUDECODE", "1");
         let output = command.output().unwrap();
         let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -245,7 +254,7 @@ impl Stage {
 
     /// The phase of the first run that is listed; empty where there is none.
     pub fn phase(&self) -> String {
-        let output = self.command().args(["status", "--json"]).output().unwrap();
+        let output = self.looks().args(["status", "--json"]).output().unwrap();
         let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         status["runs"][0]["phase"].as_str().unwrap_or_default().to_string()
     }
@@ -363,7 +372,13 @@ impl Stage {
             } else if let Ok(text) = std::fs::read_to_string(&path) {
                 let root = self.root().display().to_string();
                 let time = path.metadata().unwrap().modified().unwrap();
-                found.push((time, name, text.replace(&root, "@{root}")));
+                let mut text = text.replace(&root, "@{root}");
+                // Whose run it is and whether a loop is stale depends on the time that has passed: it is
+                // kept as that. Other texts are known by their digests, and stay.
+                if name.ends_with("ledger.json") || name.starts_with(".jwz/") {
+                    text = self.words.relative(&text);
+                }
+                found.push((time, name, text));
             }
         }
     }
@@ -420,11 +435,16 @@ fn after() -> Vec<Op> {
     ]
 }
 
+/// A time as all documents have it.
+const TIME: &str = r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z";
+
 /// Texts without what differs from one time to the next.
 struct Words {
     root: String,
     patterns: Vec<(Regex, &'static str)>,
     tree: Regex,
+    bytes: Regex,
+    time: Regex,
     placeholder: Regex,
     /// Trees in the order in which they were seen, so that equal ones stay equal.
     trees: Vec<String>,
@@ -436,7 +456,7 @@ impl Words {
         Words {
             root: root.display().to_string(),
             patterns: vec![
-                pattern(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
+                pattern(TIME, "<time>"),
                 pattern(r"\b[0-9a-f]{64}\b", "<digest>"),
                 pattern(r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "<id>"),
                 pattern(r#""seconds": ?\d+"#, r#""seconds":0"#),
@@ -447,6 +467,8 @@ impl Words {
                 pattern(r"\b([a-z-]+)-[0-9a-f]{8,16}\b", "$1-<hex>"),
             ],
             tree: Regex::new(r"\b[0-9a-f]{40}\b").unwrap(),
+            time: Regex::new(TIME).unwrap(),
+            bytes: Regex::new(r#"= "\d+ bytes"$"#).unwrap(),
             placeholder: Regex::new(r"@\{now-(\d+)\}").unwrap(),
             trees: Vec::new(),
         }
@@ -481,6 +503,16 @@ impl Words {
         filled.into_owned()
     }
 
+    /// A text with times as they are seen from now.
+    fn relative(&self, text: &str) -> String {
+        let now = jiff::Timestamp::now();
+        let relative = self.time.replace_all(text, |found: &Captures| {
+            let time: jiff::Timestamp = found[0].parse().unwrap();
+            format!("@{{now-{}}}", now.as_second().saturating_sub(time.as_second()).max(0))
+        });
+        relative.into_owned()
+    }
+
     /// The body of a journal line: what happened and what was decided, from which evidence. How rules
     /// are numbered is not a part of it, and neither are times, processes and hashes.
     fn line(&mut self, run: &str, line: &Value) -> Value {
@@ -490,6 +522,10 @@ impl Words {
         let evidence = line["evidence"].as_array().cloned().unwrap_or_default();
         let mut evidence: Vec<String> =
             evidence.iter().map(|it| format!("{} = {}", it["query"], it["answer"])).collect();
+        // A file with a time in it is as long as the time's fraction.
+        for reading in &mut evidence {
+            *reading = self.bytes.replace(reading, "= \"<bytes>\"").into_owned();
+        }
         evidence.sort();
         let mut event = line["event"].clone();
         // An agent has the environment of whoever happened to start it.

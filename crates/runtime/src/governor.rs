@@ -112,6 +112,19 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Tally {
+    /// This tally, with nothing less used up than another one says.
+    #[must_use]
+    pub fn at_least(self, other: &Tally) -> Tally {
+        Tally {
+            blocks: self.blocks.max(other.blocks),
+            seconds: self.seconds.max(other.seconds),
+            reviews: self.reviews.max(other.reviews),
+            micro_dollars: self.micro_dollars.max(other.micro_dollars),
+            returns: self.returns.max(other.returns),
+            ..self
+        }
+    }
+
     /// Counts a review, or says why there is none; and warns of a limit that is near.
     pub fn count_review(&mut self, run: &str, limits: &Limits) -> (Option<Answer>, Option<String>) {
         let dollars = self.micro_dollars / 1_000_000;

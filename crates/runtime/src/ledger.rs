@@ -284,6 +284,24 @@ impl Ledger {
         }
     }
 
+    /// This ledger, after version 0.1.0 has been at work, which does not know it: what that has noted
+    /// counts, and what it could not know stays. It makes its own anew from the journal, which tells
+    /// nothing of agents, of the definition or of what was used up.
+    #[must_use]
+    pub fn after(self, old: Ledger) -> Ledger {
+        let mut work = Work { checking: old.work.checking, ..self.work };
+        work.tally = old.work.tally.at_least(&work.tally);
+        work.checks.extend(old.work.checks);
+        for (id, agent) in old.work.agents {
+            // An end that somebody has heard of is heard of.
+            if agent.is_over() || !work.agents.contains_key(&id) {
+                work.agents.insert(id, agent);
+            }
+        }
+        let is_known = !old.definition.digest.is_empty();
+        Ledger { definition: if is_known { old.definition } else { self.definition }, work, ..old }
+    }
+
     /// The ledger of the next run with the same document: only the journal goes on.
     #[must_use]
     pub fn begin_again(&self, session: Option<&str>) -> Ledger {

@@ -171,7 +171,8 @@ impl Runs<'_> {
         Ok(match (own, read(old)?) {
             (Stored::Read(own, version, _), Stored::Read(old, old_version, _)) => {
                 let is_ahead = old.position.seq > own.position.seq;
-                Stored::Read(if is_ahead { old } else { own }, version, old_version)
+                let ledger = if is_ahead { Box::new(own.after(*old)) } else { own };
+                Stored::Read(ledger, version, old_version)
             }
             (Stored::None, Stored::Read(old, version, _)) => Stored::Read(old, None, version),
             (Stored::None, Stored::Broken(key, error)) => Stored::Broken(key, error),
