@@ -48,7 +48,7 @@ impl Differences {
                 let text = serde_json::to_string(text).unwrap();
                 text[1..text.len() - 1].to_string()
             };
-            // The hook's answer is JSON inside of JSON.
+            // The hook's answer is JSON inside JSON.
             for (was, now) in [
                 (quoted(&row.was), quoted(&row.now)),
                 (quoted(&quoted(&row.was)), quoted(&quoted(&row.now))),

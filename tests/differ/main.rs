@@ -95,7 +95,7 @@ fn what_0_1_0_made_of_them_is_made_of_them_today() {
     let found = play_all(&all, |_| {}, &differences);
     let (count, all) = (found.len(), all.len());
     assert!(found.is_empty(), "{count} of {all} traces differ:\n{}", found.join("\n"));
-    assert_eq!(differences.unused(), Vec::<String>::new(), "these are no differences any more");
+    assert_eq!(differences.unused(), Vec::<String>::new(), "rows that no trace needs any more");
 }
 
 #[test]

@@ -422,7 +422,7 @@ fn after() -> Vec<Op> {
         says: "Done.".into(),
         background: false,
     };
-    // Whoever is still at work may come to his end.
+    // Jobs that still wait may end now.
     let done = Op::Write { path: "go/done".into(), text: String::new() };
     vec![
         done,

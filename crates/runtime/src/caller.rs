@@ -74,7 +74,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Who asks of a workflow with agents of its own: there, whoever works in a client and is none
+    /// Who asks of a workflow with agents of its own: there, an agent in a client that is none
     /// of them has others work.
     #[must_use]
     pub fn for_workflow(mut self, workflow: &Workflow) -> Caller {

@@ -24,7 +24,7 @@ fn in_project(root: &Path) -> Option<PathBuf> {
     paths::inside(root, ".phasegate/faults.jsonl").ok()
 }
 
-/// Where failures are kept that are no project's, or that a project cannot keep.
+/// Where failures are kept that belong to no project, or that a project cannot keep.
 fn of_user() -> Option<PathBuf> {
     let base = match std::env::var_os("XDG_STATE_HOME") {
         Some(folder) if !folder.is_empty() => PathBuf::from(folder),

@@ -1,5 +1,5 @@
-//! What the kernel tells of processes: Linux's `/proc`. A system without it tells nothing, and whoever
-//! asks must not take that for an answer: see [`tells`].
+//! What the kernel tells of processes: Linux's `/proc`. A system without it tells nothing, and
+//! silence must not be taken for an answer: see [`tells`].
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -61,7 +61,8 @@ impl Runs<'_> {
 
     /// The agent that a token proves its holder to be, and its run.
     pub fn identify(&self, token: &str) -> Result<(RunId, String, Actor), GateError> {
-        let unknown = || GateError::Other("the token is no agent's of this project".into());
+        let unknown =
+            || GateError::Other("the token does not belong to an agent of this project".into());
         let (secret, run, id) = agents::parts(token).ok_or_else(unknown)?;
         let run = RunId::try_from(run.to_string()).map_err(|_| unknown())?;
         let (ledger, _) = self.peek(&run);
@@ -121,7 +122,7 @@ impl Runs<'_> {
 }
 
 impl Gate<'_> {
-    /// Settles a run, by its name: whoever acts does that, and a supervisor whose agent has ended.
+    /// Settles a run, by its name, for a supervisor whose agent has ended or a driver that waits.
     pub fn settle_run(&self, name: &str) -> Result<(), GateError> {
         let mut found = self.run(name)?;
         self.settle(&mut found)

@@ -64,7 +64,7 @@ impl Runs<'_> {
             .map_err(|fault| GateError::Other(fault.message))
     }
 
-    /// What can be looked up about a run by whoever only looks: its agents as they are now.
+    /// What a text about a run can look up: its agents as they are now.
     fn seen_now(&self, workflow: &Workflow, found: &Found, told: &Told) -> Arc<World> {
         if found.ledger.work.agents.is_empty() {
             return self.world(workflow, &found.ledger, told, &BTreeMap::new());
