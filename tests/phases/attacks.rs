@@ -144,7 +144,10 @@ fn a_secret_is_not_guessed_and_not_kept() {
     ] {
         let ran = phases.with_token(wrong, &APPROVE);
         assert_eq!(ran.code, Some(1), "{wrong}: {ran:?}");
-        assert!(ran.stderr.contains("the token does not belong to an agent of this project"), "{wrong}: {ran:?}");
+        assert!(
+            ran.stderr.contains("the token does not belong to an agent of this project"),
+            "{wrong}: {ran:?}"
+        );
     }
     let secret = token.split('~').next().unwrap();
     for (path, content) in phases.scene.snapshot() {
