@@ -1,5 +1,9 @@
 # The commands of everyday work.
 
+# What tells most in a few minutes, before a commit.
+quick:
+    cargo fmt --all --check && cargo clippy --all-targets -- -D warnings && cargo test --workspace --lib && cargo test --test end_to_end
+
 # Everything that CI checks.
 ci:
     .ci/run
@@ -15,11 +19,15 @@ lint:
     cargo fmt --all --check && cargo clippy --all-targets -- -D warnings
 
 demo:
-    cargo run --release -- demo
+    cargo run -- demo
 
 # Instructions of a hook, against their budgets.
 budgets:
     cargo bench --bench instructions
+
+# Instructions with a short and with a long history: they must be the same.
+growth:
+    cargo bench --bench growth
 
 # Times of a hook beside a shell script and a Node script, in one run.
 perf:

@@ -2,13 +2,14 @@
 //! callgrind, so that the numbers do not depend on what else the machine does.
 #![expect(clippy::print_stdout, reason = "a benchmark reports")]
 
+mod count;
 mod project;
 
 use std::error::Error;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
+use count::{Call, instructions};
 use project::{payload, project, state};
 use serde_json::json;
 
@@ -99,11 +100,8 @@ fn plans(folder: &Path, count: usize) -> std::io::Result<()> {
 }
 
 fn main() -> ExitCode {
-    let valgrind = Command::new("valgrind").arg("--version").output();
-    if !valgrind.is_ok_and(|output| output.status.success()) {
-        println!("SKIPPED: valgrind is not installed, so no instruction was counted");
-        let required = std::env::var_os("CI").is_some();
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    if !count::is_possible() {
+        return count::skipped();
     }
     let mut failed = 0;
     for budget in &BUDGETS {
@@ -131,36 +129,15 @@ fn millions(count: u64) -> String {
 
 fn measure(budget: &Budget) -> Result<u64, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    (budget.made)(folder.path())?;
-    let hook = env!("CARGO_BIN_EXE_phasegate");
+    let root = folder.path();
+    (budget.made)(root)?;
+    let stop = Call::new(&["hook", "stop"], &payload(root));
     if budget.known {
-        run(folder.path(), &mut Command::new(hook))?;
+        let said = stop.run(root)?;
+        let blocks = said.contains("\"decision\": \"block\"");
+        if blocks != root.join(".phasegate/triage/bench_triage.json").exists() {
+            return Err(format!("the hook answered {said}").into());
+        }
     }
-    let mut counted = Command::new("valgrind");
-    counted.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", hook]);
-    let report = run(folder.path(), &mut counted)?;
-    let line = report.lines().find_map(|line| line.split_once("Collected :"));
-    Ok(line.ok_or("callgrind counted nothing")?.1.trim().parse()?)
-}
-
-/// Runs the hook as it is given; what it says on stderr.
-fn run(folder: &Path, command: &mut Command) -> Result<String, Box<dyn Error>> {
-    let mut child = command
-        .args(["hook", "stop"])
-        .current_dir(folder)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    child.stdin.take().ok_or("no stdin")?.write_all(payload(folder).as_bytes())?;
-    let output = child.wait_with_output()?;
-    let stdout = String::from_utf8(output.stdout)?;
-    let blocks = stdout.contains("\"decision\": \"block\"");
-    if blocks != folder.join(".phasegate/triage/bench_triage.json").exists() {
-        return Err(format!("the hook answered {stdout}").into());
-    }
-    Ok(String::from_utf8(output.stderr)?)
+    instructions(root, &stop)
 }

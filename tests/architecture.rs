@@ -1,28 +1,40 @@
 //! What ARCHITECTURE.md promises and a compiler does not check.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// The sources of a crate without comments and tests, by module: `gate::commit`.
-fn modules(name: &str) -> BTreeMap<String, String> {
-    fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, String>) {
+/// The sources of a crate, by file.
+fn sources(name: &str) -> BTreeMap<PathBuf, String> {
+    fn walk(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
         for path in std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()) {
             if path.is_dir() {
-                walk(root, &path, found);
+                walk(&path, found);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let place = path.strip_prefix(root).unwrap().with_extension("");
-                let module = place.to_string_lossy().replace('/', "::");
                 let text = std::fs::read_to_string(&path).unwrap();
-                let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
-                let code = code.lines().map(|line| line.split("//").next().unwrap());
-                found.insert(module, code.collect::<Vec<_>>().join("\n"));
+                found.insert(path, text);
             }
         }
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
     let mut found = BTreeMap::new();
-    walk(&root, &root, &mut found);
+    walk(&root(name), &mut found);
     found
+}
+
+fn root(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src")
+}
+
+/// The sources of a crate without comments and tests, by module: `gate::commit`.
+fn modules(name: &str) -> BTreeMap<String, String> {
+    let root = root(name);
+    let modules = sources(name).into_iter().map(|(path, text)| {
+        let place = path.strip_prefix(&root).unwrap().with_extension("");
+        let module = place.to_string_lossy().replace('/', "::");
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        let code = code.lines().map(|line| line.split("//").next().unwrap());
+        (module, code.collect::<Vec<_>>().join("\n"))
+    });
+    modules.collect()
 }
 
 /// Which modules of its crate a module names. One below another is a part of it, and may name it.
@@ -58,11 +70,34 @@ fn uses(module: &str, code: &str, all: &BTreeMap<String, String>) -> BTreeSet<St
 }
 
 #[test]
+fn the_walks_name_functions_that_there_are() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let walks = text.split("## Four walks").nth(1).unwrap().split("\n## ").next().unwrap();
+    let mut named = 0;
+    for line in walks.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()))
+    {
+        let mut parts = line.split('`').skip(1).step_by(2);
+        let file = parts.next().unwrap();
+        let code = std::fs::read_to_string(root.join(file)).unwrap();
+        for function in parts {
+            let is_there = [format!("fn {function}("), format!("fn {function}<")];
+            assert!(
+                is_there.iter().any(|it| code.contains(it)),
+                "{file} has no {function}: {line}"
+            );
+            named += 1;
+        }
+    }
+    assert!(named > 60, "{named}");
+}
+
+#[test]
 fn no_module_needs_one_that_needs_it() {
     // An object of a document knows the record that it was declared to be, and a record has the
     // documents that are its defaults: these two are one thing in two files.
     let together = [("json", "types"), ("types", "json")];
-    for crate_name in ["engine", "runtime", "phasegate"] {
+    for crate_name in ["engine", "clients", "runtime", "phasegate"] {
         let all = modules(crate_name);
         let graph: BTreeMap<&str, BTreeSet<String>> =
             all.iter().map(|(module, code)| (module.as_str(), uses(module, code, &all))).collect();
@@ -116,4 +151,44 @@ fn only_one_file_reads_what_the_kernel_tells_of_processes() {
     for (module, code) in modules("runtime").into_iter().chain(modules("phasegate")) {
         assert!(module == "proc" || !code.contains("\"/proc"), "{module} reads /proc");
     }
+}
+
+/// The names of the clients, as the table has them: each is its module.
+fn client_names() -> Vec<String> {
+    let table = &modules("clients")["lib"];
+    let table = table.split("static CLIENTS").nth(1).unwrap().split("];").next().unwrap();
+    let entries = table.lines().filter_map(|line| line.trim().strip_prefix('&')?.split_once("::"));
+    let names: Vec<String> = entries.map(|(module, _)| module.to_string()).collect();
+    assert!(names.len() >= 8 && names[0] == "claude", "{names:?}");
+    names
+}
+
+#[test]
+fn nothing_knows_a_client_by_its_name() {
+    // Examples for people, and the text of the schema that says what runs where nothing is named.
+    let examples = [
+        ("cli.rs", "phasegate init --client claude,codex"),
+        ("drive.rs", "phasegate drive task greet --agent codex"),
+        ("definition.rs", "or the list is empty: Claude Code."),
+    ];
+    let names = client_names();
+    let mut seen = 0;
+    for crate_name in ["engine", "runtime", "phasegate"] {
+        for (path, text) in sources(crate_name) {
+            let file = path.file_name().unwrap().to_str().unwrap();
+            assert!(!text.contains("mise_agent_env"), "{} uses it", path.display());
+            for line in text.lines() {
+                let is_example =
+                    |(place, words): &&(&str, &str)| *place == file && line.contains(words);
+                if examples.iter().any(|example| is_example(&example)) {
+                    seen += 1;
+                    continue;
+                }
+                let lower = line.to_lowercase();
+                let known = names.iter().find(|name| lower.contains(name.as_str()));
+                assert!(known.is_none(), "{}: {line}", path.display());
+            }
+        }
+    }
+    assert_eq!(seen, 4, "an example is gone");
 }

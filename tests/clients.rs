@@ -49,6 +49,10 @@ fn payloads(scene: &Scene) -> Vec<(&'static str, Value)> {
             "droid",
             json!({ "session_id": "s1", "transcript_path": transcript, "cwd": root, "permission_mode": "off", "hook_event_name": "Stop", "stop_hook_active": false }),
         ),
+        (
+            "antigravity",
+            json!({ "conversationId": "s1", "modelName": "gemini-3-pro", "transcriptPath": transcript, "artifactDirectoryPath": "/nowhere", "workspacePaths": [root], "executionNum": 1, "terminationReason": "NO_TOOL_CALL", "error": "", "fullyIdle": true }),
+        ),
     ]
 }
 
@@ -62,6 +66,7 @@ fn every_client_is_told_to_go_on_in_its_own_words() {
         ("vscode", "/hookSpecificOutput/reason"),
         ("cursor", "/followup_message"),
         ("droid", "/reason"),
+        ("antigravity", "/reason"),
     ] {
         let count = payloads(&Scene::new()).iter().filter(|(it, _)| *it == client).count();
         for at in 0..count {
@@ -83,7 +88,11 @@ fn every_client_is_told_to_go_on_in_its_own_words() {
             };
             assert_eq!(keys, expected, "{client}");
             let decision = said.pointer("/hookSpecificOutput/decision").or(said.get("decision"));
-            let wanted = if client == "gemini" { "deny" } else { "block" };
+            let wanted = match client {
+                "gemini" => "deny",
+                "antigravity" => "continue",
+                _ => "block",
+            };
             assert!(decision.is_none_or(|decision| decision == wanted), "{client}: {said}");
             // The session is known, so another one is not blocked.
             let journal = scene.journal("triage/web");
@@ -92,12 +101,17 @@ fn every_client_is_told_to_go_on_in_its_own_words() {
     }
 }
 
+/// What a client is told where nothing holds it.
+fn let_go(client: &str) -> Value {
+    if client == "antigravity" { json!({ "decision": "allow" }) } else { json!({}) }
+}
+
 #[test]
-fn every_client_is_let_go_with_an_empty_object() {
+fn every_client_is_let_go_with_nothing_more_than_it_needs() {
     let scene = Scene::new();
     for (client, payload) in payloads(&scene) {
         let (ran, said) = fire(&scene, client, &payload);
-        assert_eq!((ran.code, said), (Some(0), json!({})), "{client}");
+        assert_eq!((ran.code, said), (Some(0), let_go(client)), "{client}");
     }
 }
 
@@ -107,13 +121,14 @@ fn failures_are_let_go_with_a_word_in_the_log() {
     scene.file(crate::scene::STATE, "not json");
     for (client, payload) in payloads(&scene) {
         let (ran, said) = fire(&scene, client, &payload);
-        assert_eq!((ran.code, said), (Some(0), json!({})), "{client}");
+        assert_eq!((ran.code, said), (Some(0), let_go(client)), "{client}");
         assert!(ran.stderr.contains("phasegate: "), "{client}: {ran:?}");
         for input in ["", "\u{feff}{}", "nonsense"] {
             let mut command = scene.command();
             command.args(["hook", "stop", "--client", client]);
             let ran = finish(scene.spawn(command, input.as_bytes()));
-            assert_eq!((ran.code, ran.stdout.trim()), (Some(0), "{}"), "{client}: {input:?}");
+            let said: Value = serde_json::from_str(&ran.stdout).unwrap();
+            assert_eq!((ran.code, said), (Some(0), let_go(client)), "{client}: {input:?}");
         }
     }
 }
@@ -170,6 +185,23 @@ fn a_turn_that_was_broken_off_is_not_taken_up() {
 }
 
 #[test]
+fn antigravity_says_in_its_own_way_how_a_turn_ended() {
+    let scene = Scene::with_triage(3);
+    let all = payloads(&scene);
+    let (_, payload) = all.iter().find(|(client, _)| *client == "antigravity").unwrap();
+    for (field, value) in [("terminationReason", "ERROR"), ("error", "it broke")] {
+        let mut payload = payload.clone();
+        payload[field] = json!(value);
+        assert_eq!(fire(&scene, "antigravity", &payload).1, json!({ "decision": "allow" }));
+    }
+    assert!(scene.journal("triage/web").is_empty());
+    // Without a workspace, the hook's own folder tells where it is.
+    let mut payload = payload.clone();
+    payload["workspacePaths"] = json!([]);
+    assert_eq!(fire(&scene, "antigravity", &payload).1["decision"], "continue");
+}
+
+#[test]
 fn a_client_that_nobody_knows_is_said() {
     let scene = Scene::with_triage(1);
     let (ran, said) = fire(&scene, "emacs", &scene.payload());
@@ -204,8 +236,12 @@ fn what_outlasts_a_client_runs_without_it() {
     // A second stop meanwhile starts nothing else.
     assert!(stop(false).stderr.contains("it runs in the background"));
     crate::phases::eventually("the check has run", settled);
+    crate::phases::eventually("status says so", || {
+        scene.ok(&["status"]).contains("What it waited for is done")
+    });
     let ran = stop(false);
     assert!(ran.stdout.contains("It fails: it is bad"), "{ran:?}");
+    assert!(!scene.ok(&["status"]).contains("What it waited for is done"));
     assert_eq!(scene.read("runs").lines().count(), 1);
     // The files change, so it is run again.
     scene.file("good", "");

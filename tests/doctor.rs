@@ -327,3 +327,16 @@ fn two_clients_read_the_same_folder() {
     assert_eq!(run(&scene, &["init", "--client", "copilot,vscode"]).code, Some(0));
     finds(&scene, "hook.twice", "warn", "both read .github/hooks", "in one of them");
 }
+
+#[test]
+fn hooks_in_named_groups_are_found_and_fired() {
+    let scene = installed();
+    assert_eq!(run(&scene, &["init", "--client", "antigravity"]).code, Some(0));
+    let rows = rows(&scene);
+    let fired = rows.iter().find(|row| row["id"] == "hook.antigravity").unwrap();
+    assert_eq!(fired["status"], "ok", "{fired}");
+    assert!(fired["summary"].as_str().unwrap().contains(".agents/hooks.json"), "{fired}");
+    let text = scene.read(".agents/hooks.json");
+    scene.file(".agents/hooks.json", format!("// mine\n{text}"));
+    finds(&scene, "settings.antigravity", "fail", "Antigravity CLI ignores it", "take them out");
+}

@@ -21,9 +21,13 @@ const ODD: &[(&str, &str)] = &[
         "// servers\n{\n\t\"servers\": {\n\t\t\"a\": { \"command\": \"a\" }\n\t}\n}\n",
     ),
     (".factory/settings.json", "{\n  \"a\": [1, 2,\n    3]\n}\n"),
+    (
+        ".agents/hooks.json",
+        "{\n  \"lint\": {\n    \"Stop\": [{ \"command\": \"make lint\" }]\n  }\n}\n",
+    ),
 ];
 
-const ALL: &str = "claude,codex,gemini,qwen,copilot,vscode,cursor,droid";
+const ALL: &str = "claude,codex,gemini,qwen,copilot,vscode,cursor,droid,antigravity";
 
 fn odd() -> Scene {
     let scene = Scene::bare();
@@ -71,6 +75,9 @@ fn settings_survive_init_and_uninstall_byte_for_byte() {
         plain(&scene.read(".qwen/settings.json"))["hooks"]["Stop"][0]["hooks"][0]["type"],
         "command"
     );
+    let antigravity = plain(&scene.read(".agents/hooks.json"));
+    assert_eq!(antigravity["lint"]["Stop"][0]["command"], "makelint");
+    assert_eq!(antigravity["phasegate"]["Stop"][0]["timeout"], 30);
     assert!(
         scene.read(".cursor/hooks.json").contains("\r\n")
             && !scene.read(".cursor/hooks.json").replace("\r\n", "").contains('\n')

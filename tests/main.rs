@@ -16,6 +16,7 @@ mod doctor;
 mod drive;
 mod foreign_json;
 mod governor;
+mod history;
 mod hook_contract;
 mod init;
 mod kill_points;

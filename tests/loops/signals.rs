@@ -141,7 +141,7 @@ fn a_huge_transcript_costs_what_a_small_one_costs() {
         let done = line("assistant", false, DONE);
         std::io::Write::write_all(&mut file, format!("\n{filler}\n{done}\n").as_bytes()).unwrap();
         let before = bytes_read();
-        let said = phasegate_runtime::transcript::since_spoken_to(&path, None);
+        let said = phasegate_clients::usual().since_spoken_to(&path, None);
         assert_eq!(said.last().map(String::as_str), Some(DONE));
         bytes_read() - before
     };

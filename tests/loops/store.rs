@@ -192,5 +192,5 @@ fn a_kill_while_the_file_is_removed_leaves_no_broken_run() {
     let died = scene.spawn(command, payload.to_string().as_bytes()).wait_with_output().unwrap();
     assert!(!died.status.success() && !scene.exists(FILE));
     scene.stop().allows();
-    assert!(scene.ok(&["status"]).contains("ended"));
+    assert!(scene.ok(&["status"]).contains("done"));
 }

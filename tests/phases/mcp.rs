@@ -298,6 +298,28 @@ fn any_other_workflow_is_served_the_same_way() {
     client.end();
 }
 
+#[test]
+fn what_is_shown_of_a_run_with_an_older_definition_is_the_right_text() {
+    let phases = Phases::new();
+    let define = |rules: &str| {
+        let text = format!(
+            "name = \"own\"\nabout = \"x\"\ninitial = \"a\"\n[phase.a]\nrules = [{rules}]\n[action.look]\nabout = \"Look.\"\nshows = \"look.md\"\n"
+        );
+        phases.scene.file(".phasegate/workflows/own.toml", &text);
+    };
+    phases.scene.file(".phasegate/workflows/own/templates/look.md", "Here it is.");
+    define("{ on = \"stop\", block = \"Go on.\" }");
+    phases.scene.ok(&["own", "start", "--name", "x"]);
+    // The texts of the new definition have other numbers.
+    define(
+        "{ on = \"stop\", when = \"1 == 2\", block = \"No.\" }, { on = \"stop\", block = \"Go on.\" }",
+    );
+    let mut client = Client::start(&phases, &["--workflow", "own"], &[]);
+    assert_eq!(client.ok("look", &json!({}))["text"], "Here it is.");
+    client.end();
+    assert_eq!(phases.scene.ok(&["own", "look"]).trim_end(), "Here it is.");
+}
+
 /// A server over HTTP.
 struct Web {
     child: Child,

@@ -74,6 +74,7 @@ fn the_machine_has_the_edges_of_the_diagram_and_one_more() {
 /// Every phase, every event, with all combinations of evidence: no move but those of the diagram, and
 /// each of them.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn no_evidence_leads_anywhere_else() {
     let mut workflow = workflow();
     workflow.constants.iter_mut().find(|(name, _)| name == "TESTS").unwrap().1 =

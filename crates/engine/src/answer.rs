@@ -90,11 +90,6 @@ impl Answer {
         Answer::Allow { outcome: Some(Outcome::Waiting), until: Some(until), message }
     }
 
-    /// Whether no rule was about the event.
-    pub fn is_unheard(&self) -> bool {
-        matches!(self, Answer::Deny { code: Some(code), .. } if code == NOT_POSSIBLE)
-    }
-
     /// A DENY for a reason of our own.
     pub fn deny(reason: impl Into<String>) -> Answer {
         Answer::Deny { reason: reason.into(), code: None }

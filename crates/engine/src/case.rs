@@ -15,6 +15,7 @@ use crate::check::CheckResult;
 use crate::decide::{RunFacts, decide};
 use crate::definition::Bundle;
 use crate::diagnostic::Source;
+use crate::events::STOP;
 use crate::evidence::GivenEvidence;
 use crate::json::Json;
 use crate::step::{Actor, Event, Step};
@@ -99,7 +100,7 @@ pub struct Case {
 
 impl Case {
     fn stop() -> String {
-        "stop".into()
+        STOP.into()
     }
 
     fn worker() -> Actor {

@@ -96,12 +96,14 @@ pub fn decide(
     let original = deciding.document.clone();
     let decided = fits.and_then(|()| deciding.decide(event));
     let Deciding { document: after, moves, trace, changed, effects, review, work, .. } = deciding;
+    let unheard = deciding.unheard;
     let readings = recorder.readings();
     match decided {
         Ok(answer) => {
             let to = phase_name(workflow, &after);
             Step {
                 answer,
+                unheard,
                 document: after,
                 original,
                 changed,
@@ -123,6 +125,7 @@ pub fn decide(
             } else {
                 Answer::deny_as(FAULT, fault.message)
             },
+            unheard: false,
             document: original.clone(),
             original,
             changed: false,
@@ -235,6 +238,8 @@ struct Deciding<'w> {
     effects: Vec<Effect>,
     review: Option<Review>,
     work: Option<Work>,
+    /// No rule was about the event.
+    unheard: bool,
     trace: Trace,
     /// Who asks, by role.
     actor: Actor,
@@ -281,6 +286,7 @@ impl<'w> Deciding<'w> {
             effects: Vec::new(),
             review: None,
             work: None,
+            unheard: false,
             trace: Trace::default(),
             actor: event.actor,
             agent,
@@ -292,10 +298,7 @@ impl<'w> Deciding<'w> {
     fn declare(&mut self) -> Result<(), Fault> {
         let checked =
             self.workflow.records.declare(&self.workflow.state, &mut self.document, "state");
-        checked.map_err(|found| {
-            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-            Fault::new(format!("the state document does not fit: {}", found.join("; ")))
-        })
+        checked.map_err(|found| Fault::new(format!("the state document does not fit: {found}")))
     }
 
     fn decide(&mut self, event: &Event) -> Result<Answer, Fault> {
@@ -326,6 +329,7 @@ impl<'w> Deciding<'w> {
                 Answer::allow_saying(Outcome::Inactive, message)
             }
             (false, _) => {
+                self.unheard = true;
                 let reason = format!("`{}` is not possible in phase `{name}`", event.name);
                 Answer::deny_as(NOT_POSSIBLE, reason)
             }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::resolve::EVENTS;
+use crate::events::EventKind;
 use crate::workflow::{Does, Machine, PhaseId, Reply, Rule, Workflow};
 
 /// How to draw.
@@ -37,7 +37,7 @@ fn answer(rule: &Rule) -> Option<String> {
 fn silent(rule: &Rule) -> &'static str {
     if rule.on.is_empty() || rule.ask.is_some() {
         ""
-    } else if rule.on.iter().any(|event| EVENTS.contains(&event.as_str())) {
+    } else if rule.on.iter().any(|event| EventKind::of(event) != EventKind::Action) {
         "(continue)"
     } else {
         "accepted"

@@ -10,6 +10,7 @@ use minijinja::value::Rest;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use regex_lite::Regex;
 
+use crate::bom;
 use crate::digest::{digest, digest_of};
 use crate::evidence::{NoEvidence, Recorder};
 use crate::json::{Json, Object};
@@ -200,7 +201,7 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     env.add_function("text", move |path: &str| match world.read(path) {
         Ok(Some(bytes)) => {
             let text = std::str::from_utf8(&bytes).unwrap_or_default();
-            Ok(text.strip_prefix('\u{feff}').unwrap_or(text).to_string())
+            Ok(bom::strip(text).to_string())
         }
         Ok(None) | Err(NoEvidence::Unreadable(_)) => Ok(String::new()),
         Err(NoEvidence::Refused(why)) => Err(refused(why)),
@@ -352,8 +353,8 @@ fn json_file(
     let (exists, mark, value) = match world.read(path) {
         Ok(None) => (false, Json::Null, Err("there is no such file".to_string())),
         Ok(Some(bytes)) => {
-            let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-            let parsed = Json::parse(text).map_err(|error| format!("not valid JSON: {error}"));
+            let parsed = Json::parse(bom::strip_bytes(&bytes))
+                .map_err(|error| format!("not valid JSON: {error}"));
             (true, Json::from(digest(&bytes)), parsed)
         }
         Err(NoEvidence::Unreadable(why)) => (true, Json::from("unreadable"), Err(why)),
@@ -364,7 +365,7 @@ fn json_file(
         let id = records.named(record).ok_or_else(|| format!("there is no record `{record}`"))?;
         match records.declare(&Type::Record(id), &mut value, record) {
             Ok(()) => Ok(value),
-            Err(found) => Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+            Err(found) => Err(found.to_string()),
         }
     });
     let (ok, value, error) = match checked {

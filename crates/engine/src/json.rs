@@ -11,7 +11,7 @@ mod text;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use serde_json::Number;
+use serde_json::{Number, Value};
 
 use crate::types::Record;
 
@@ -242,6 +242,25 @@ impl From<bool> for Json {
 impl From<i64> for Json {
     fn from(value: i64) -> Json {
         Json::Number(value.into())
+    }
+}
+
+impl From<Value> for Json {
+    fn from(value: Value) -> Json {
+        match value {
+            Value::Null => Json::Null,
+            Value::Bool(value) => Json::Bool(value),
+            Value::Number(number) => Json::Number(number),
+            Value::String(text) => Json::from(text),
+            Value::Array(items) => {
+                Json::from(items.into_iter().map(Json::from).collect::<Vec<_>>())
+            }
+            Value::Object(members) => {
+                let members = members.into_iter();
+                let members = members.map(|(key, value)| (key.into(), Json::from(value))).collect();
+                Json::Object(Arc::new(Object { members, ..Object::default() }))
+            }
+        }
     }
 }
 

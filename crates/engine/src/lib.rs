@@ -4,6 +4,7 @@
 //! needs through [`evidence::Evidence`], and says everything it wants done in its [`step::Step`].
 
 pub mod answer;
+pub mod bom;
 pub mod case;
 pub mod check;
 pub mod decide;
@@ -12,19 +13,21 @@ pub mod definition;
 pub mod diagnostic;
 pub mod digest;
 pub mod draw;
+pub mod events;
 pub mod evidence;
 pub mod functions;
 pub mod glob;
 pub mod graph;
+pub mod identity;
 pub mod json;
 pub mod lint;
-pub mod markdown;
+mod markdown;
 pub mod mutate;
-pub mod names;
+mod names;
 pub mod patch;
 pub mod resolve;
 pub mod schema;
 pub mod step;
-pub mod syntax;
+mod syntax;
 pub mod types;
 pub mod workflow;

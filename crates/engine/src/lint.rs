@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use crate::definition::{Bundle, Reentry};
 use crate::diagnostic::{Diagnostics, Source};
+use crate::events::EventKind;
 use crate::graph::{edges, reachable, steps};
 use crate::workflow::{
-    Assignment, CommandLine, Does, Expression, Machine, MachineId, NewValue, Phase, PhaseId, Reply,
-    Rule, TextTemplate, Workflow,
+    Assignment, Does, Expression, Machine, MachineId, NewValue, Phase, PhaseId, Reply, Rule,
+    TextTemplate, Workflow,
 };
 
 /// Looks for everything that resolving does not already refuse.
@@ -120,7 +121,8 @@ impl Lint<'_> {
             return;
         }
         for phase in machine.phases.iter().filter(|phase| phase.ends.is_some()) {
-            let stop = |rule: &&Rule| rule.on.iter().any(|event| event == "stop");
+            let stop =
+                |rule: &&Rule| rule.on.iter().any(|event| EventKind::of(event) == EventKind::Stop);
             // A review can end a run, and then the stop is put again.
             let unreviewed = self.workflow.reviewers.is_empty();
             if let Some(rule) = phase.rules.rules.iter().find(stop).filter(|_| unreviewed) {
@@ -133,7 +135,9 @@ impl Lint<'_> {
         }
         for phase in machine.phases.iter().filter(|phase| phase.ends.is_none()) {
             let mut rules = machine.rules_in(phase);
-            if !rules.any(|rule| rule.on.iter().any(|event| event == "stop")) {
+            if !rules
+                .any(|rule| rule.on.iter().any(|event| EventKind::of(event) == EventKind::Stop))
+            {
                 let message = format!(
                     "phase `{}` has no rule for `stop`, so every stop is allowed",
                     phase.name
@@ -257,20 +261,14 @@ impl Lint<'_> {
             });
             rule.when.iter().map(|guard| &guard.whole).chain(values)
         });
-        let reviewers = workflow.reviewers.iter().filter_map(|it| match &it.run {
-            CommandLine::Expression(list) => Some(list),
-            CommandLine::Texts(_) => None,
-        });
-        let workers = workflow.workers.iter().filter_map(|it| match &it.run {
-            CommandLine::Expression(list) => Some(list),
-            CommandLine::Texts(_) => None,
-        });
+        let reviewers = workflow.reviewers.iter().filter_map(|it| it.run.expression());
+        let workers = workflow.workers.iter().filter_map(|it| it.run.expression());
         let agents = workflow.agents.iter().flat_map(|it| {
-            let run = match &it.run {
-                CommandLine::Expression(list) => Some(list),
-                CommandLine::Texts(_) => None,
-            };
-            run.into_iter().chain(&it.each).chain(it.facts.iter().map(|(_, value)| value))
+            it.run
+                .expression()
+                .into_iter()
+                .chain(&it.each)
+                .chain(it.facts.iter().map(|(_, value)| value))
         });
         let ended = workflow.rules().filter_map(|(_, rule)| rule.end.as_ref());
         let reviewers = reviewers.chain(workers).chain(agents).chain(ended);

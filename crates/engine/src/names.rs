@@ -10,8 +10,8 @@ use crate::functions;
 use crate::syntax::{Names, SyntaxError, Use};
 use crate::types::Type;
 use crate::workflow::{
-    Binding, CommandLine, Does, Expression, Machine, MachineId, NewValue, OUTER, Reply, Rule,
-    TextTemplate, Workflow,
+    Binding, Does, Expression, Machine, MachineId, NewValue, OUTER, Reply, Rule, TextTemplate,
+    Workflow,
 };
 
 /// What every expression can see beside the workflow's own names.
@@ -200,41 +200,31 @@ impl Check<'_> {
             rule.run.iter().flat_map(|command| workflow.commands[*command].1.parts.clone());
         let reviewer = rule.review.map(|review| &workflow.reviewers[review]);
         let reviews = reviewer.into_iter().flat_map(|it| {
-            let run = match &it.run {
-                CommandLine::Texts(parts) => parts.as_slice(),
-                CommandLine::Expression(_) => &[],
-            };
-            let texts = run.iter().copied().chain(it.model);
-            texts.chain([it.prompt, it.writes]).collect::<Vec<_>>()
+            let texts = it.run.texts().iter().copied().chain(it.model);
+            texts.chain([it.prompt, it.writes])
         });
-        if let Some(CommandLine::Expression(run)) = reviewer.map(|it| &it.run) {
+        if let Some(run) = reviewer.and_then(|it| it.run.expression()) {
             self.expression(run, scope);
         }
-        if let Some(CommandLine::Expression(run)) = worker.map(|it| &it.run) {
+        if let Some(run) = worker.and_then(|it| it.run.expression()) {
             self.expression(run, scope);
         }
-        let work = worker.into_iter().flat_map(|it| match &it.run {
-            CommandLine::Texts(parts) => parts.iter().copied().chain([it.prompt]).collect(),
-            CommandLine::Expression(_) => vec![it.prompt],
-        });
+        let work = worker.into_iter();
+        let work = work.flat_map(|it| it.run.texts().iter().copied().chain([it.prompt]));
         let agent = rule.start.map(|start| &workflow.agents[start]);
         if let Some(agent) = agent {
             let own = agent.facts.iter().map(|(_, value)| value).chain(&agent.each);
             own.for_each(|value| self.expression(value, scope));
-            if let CommandLine::Expression(run) = &agent.run {
+            if let Some(run) = agent.run.expression() {
                 self.expression(run, scope);
             }
         }
         if let Some(ids) = &rule.end {
             self.expression(ids, scope);
         }
-        let agents = agent.into_iter().flat_map(|it| {
-            let run = match &it.run {
-                CommandLine::Texts(parts) => parts.clone(),
-                CommandLine::Expression(_) => Vec::new(),
-            };
-            run.into_iter().chain(it.model).chain([it.prompt])
-        });
+        let agents = agent.into_iter();
+        let agents =
+            agents.flat_map(|it| it.run.texts().iter().copied().chain(it.model).chain([it.prompt]));
         for text in places.chain(commands).chain(reviews).chain(work).chain(agents) {
             self.text(&workflow.texts[text.0], scope);
         }

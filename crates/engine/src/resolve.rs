@@ -3,6 +3,7 @@
 mod actions;
 mod machines;
 mod records;
+mod rules;
 mod texts;
 
 use std::ops::Range;
@@ -11,24 +12,16 @@ use std::sync::Arc;
 use toml::Spanned;
 
 use crate::answer::Outcome;
-use crate::definition::{
-    Bundle, Definition, InnerText, MachineText, RuleText, Rules, TranscriptText, ValueText,
-};
+use crate::definition::{Bundle, Definition, Head, InnerText, MachineText, TranscriptText};
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::digest::digest_of;
+use crate::identity::Identity;
 use crate::json::Json;
 use crate::types::Type;
-use crate::workflow::{
-    Assignment, Binding, Guard, Machine, MachineId, NewValue, OUTER, Phase, PhaseId, Reply, Rule,
-    RuleSet, TextId, TextTemplate, Workflow,
-};
+use crate::workflow::{Binding, Machine, MachineId, OUTER, Phase, PhaseId, TextTemplate, Workflow};
 
 /// The name of the machine on the state document, and of the document in expressions.
 const STATE: &str = "state";
-
-/// Events that come from outside and that a workflow need not declare as actions.
-pub const EVENTS: &[&str] =
-    &["stop", "pre-compact", "review-finished", "work-finished", "agent-started", "agent-exited"];
 
 /// What the configuration changes about a workflow.
 #[derive(Clone, Debug, Default)]
@@ -97,18 +90,12 @@ pub fn resolve(
 
 /// What a definition is known by: its content, or, where it is trusted, whoever vouches for it.
 /// Configured constants belong to it: whoever changes them changes what is decided.
-pub fn identity(bundle: &Bundle, overrides: &Overrides, expressions: Expressions) -> String {
-    let digest = match expressions {
+pub fn identity(bundle: &Bundle, overrides: &Overrides, expressions: Expressions) -> Identity {
+    let content = match expressions {
         Expressions::Checked => digest_of(bundle.pieces()),
         Expressions::Trusted(by) => by.to_string(),
     };
-    if overrides.constants.is_empty() {
-        return digest;
-    }
-    let values = overrides.constants.iter();
-    let values: Vec<String> =
-        values.map(|(name, value)| format!("{name}={}", value.to_text(None))).collect();
-    format!("{digest} with {}", digest_of(values.iter().map(String::as_bytes)))
+    Identity::new(content, &overrides.constants)
 }
 
 struct Resolver<'a> {
@@ -136,20 +123,7 @@ impl Resolver<'_> {
         let records = self.records(definition);
         let state = records.named(STATE).map_or(Type::Any, Type::Record);
         let constants = self.constants(definition, overrides);
-        let document = overrides.document.clone().unwrap_or_else(|| head.place());
-        if document.matches('*').count() > 1 || crate::evidence::contained(&document).is_err() {
-            self.error(
-                0..0,
-                "document",
-                format!("the document's place {document:?} must be relative, with at most one `*`"),
-            );
-        }
-        if let Some(fallback) = &head.fallback
-            && (fallback.contains('*') || crate::evidence::contained(fallback).is_err())
-        {
-            let message = format!("the fallback {fallback:?} must be relative, and one place");
-            self.error(0..0, "document", message);
-        }
+        let document = self.document(head, overrides);
         let mut machines = vec![self.machine(STATE, &head.field, None, &definition.outer)];
         machines[0].derive = head.derive.as_ref().map(|derive| self.expression(derive));
         let note = head.note.as_ref().and_then(|note| self.text(note));
@@ -187,7 +161,7 @@ impl Resolver<'_> {
         Workflow {
             name: head.name.clone(),
             about: head.about.clone(),
-            digest: identity(self.bundle, overrides, expressions),
+            identity: identity(self.bundle, overrides, expressions),
             document,
             fallback: head.fallback.clone(),
             note,
@@ -214,6 +188,25 @@ impl Resolver<'_> {
             texts: self.texts,
             included: self.included,
         }
+    }
+
+    /// Where the state documents are.
+    fn document(&mut self, head: &Head, overrides: &Overrides) -> String {
+        let document = overrides.document.clone().unwrap_or_else(|| head.place());
+        if document.matches('*').count() > 1 || crate::evidence::contained(&document).is_err() {
+            self.error(
+                0..0,
+                "document",
+                format!("the document's place {document:?} must be relative, with at most one `*`"),
+            );
+        }
+        if let Some(fallback) = &head.fallback
+            && (fallback.contains('*') || crate::evidence::contained(fallback).is_err())
+        {
+            let message = format!("the fallback {fallback:?} must be relative, and one place");
+            self.error(0..0, "document", message);
+        }
+        document
     }
 
     fn error(&mut self, span: Range<usize>, code: &'static str, message: impl Into<String>) {
@@ -322,226 +315,5 @@ impl Resolver<'_> {
             self.unknown(name.span(), "phase", name.get_ref(), known.iter().map(String::as_str));
         }
         found.map(PhaseId)
-    }
-
-    fn rules(&mut self, label: &str, rules: &Rules, phases: &[&str]) -> RuleSet {
-        let mut always = Vec::new();
-        for (index, (span, rule)) in rules.always.iter().enumerate() {
-            let label = format!("{label} always {}", index + 1);
-            if rule.on.is_some() {
-                self.error(
-                    span.clone(),
-                    "shape",
-                    "a rule under `always` needs no event: remove `on`",
-                );
-            }
-            if rule.block.is_some() || rule.allow.is_some() || rule.deny.is_some() {
-                let message = "a rule under `always` cannot answer: no one asked";
-                self.error(span.clone(), "shape", message);
-            }
-            always.push(self.rule(&label, span, rule, phases));
-        }
-        let mut on_event = Vec::new();
-        for (index, (span, rule)) in rules.rules.iter().enumerate() {
-            let label = format!("{label} {}", index + 1);
-            if rule.on.is_none() {
-                let message = "a rule needs an event: add `on`, or move it under `always`";
-                self.error(span.clone(), "shape", message);
-            }
-            on_event.push(self.rule(&label, span, rule, phases));
-        }
-        RuleSet { rules: on_event, always }
-    }
-
-    fn rule(&mut self, label: &str, span: &Range<usize>, rule: &RuleText, phases: &[&str]) -> Rule {
-        let on: Vec<String> = rule.on.as_ref().map(|on| on.names().to_vec()).unwrap_or_default();
-        for event in &on {
-            let actions = self.actions.clone();
-            if !EVENTS.contains(&event.as_str()) && !actions.contains(event) {
-                let known = EVENTS.iter().copied().chain(actions.iter().map(String::as_str));
-                self.unknown(span.clone(), "event or action", event, known);
-            }
-        }
-        let when = rule.when.as_ref().map(|when| Guard::new(self.expression(when)));
-        let set =
-            rule.set.iter().filter_map(|(path, value)| self.assignment(path, value)).collect();
-        let goto = rule.goto.as_ref().and_then(|name| {
-            let found = phases.iter().position(|phase| phase == name.get_ref());
-            if found.is_none() {
-                self.unknown(name.span(), "phase", name.get_ref(), phases.iter().copied());
-            }
-            found.map(PhaseId)
-        });
-        let ask = rule.ask.as_ref().and_then(|name| {
-            let names = self.machine_names.clone();
-            let inner = &names[1..];
-            let found = inner.iter().position(|machine| machine == name.get_ref());
-            if found.is_none() {
-                let known = inner.iter().map(String::as_str);
-                self.unknown(name.span(), "machine", name.get_ref(), known);
-            }
-            found.map(|index| MachineId(index + 1))
-        });
-        let reply = self.reply(span, rule);
-        let answers = rule.block.is_some() || rule.allow.is_some() || rule.deny.is_some();
-        let acts = !rule.write.is_empty()
-            || !rule.moved.is_empty()
-            || !rule.run.is_empty()
-            || rule.start.is_some()
-            || rule.end.is_some()
-            || rule.remove;
-        let moves = rule.goto.is_some() || !rule.set.is_empty() || answers || acts;
-        let asked = |event: &String| event == "stop";
-        if rule.deny.is_some() && on.iter().any(asked) {
-            let message = "a stop cannot be denied: `block` it, or `allow` it";
-            self.error(span.clone(), "shape", message);
-        }
-        if rule.block.is_some() && !on.iter().all(asked) {
-            let message =
-                "an action cannot be blocked: `deny` it, or accept it with `set` or `goto`";
-            self.error(span.clone(), "shape", message);
-        }
-        if !moves && rule.ask.is_none() && rule.review.is_none() && rule.work.is_none() {
-            let message = "the rule does nothing: it needs `set`, `goto`, `ask` or an answer";
-            self.error(span.clone(), "shape", message);
-        }
-        if rule.carry && (rule.goto.is_none() || answers) {
-            let message = "a rule that carries on goes to a phase and does not answer";
-            self.error(span.clone(), "shape", message);
-        }
-        if moves && rule.ask.is_some() {
-            let message = "a rule that asks an inner machine does nothing else: split it in two";
-            self.error(span.clone(), "shape", message);
-        }
-        let write: Vec<(TextId, TextId)> = rule
-            .write
-            .iter()
-            .filter_map(|(place, template)| {
-                let place = self.inline(place.get_ref().clone(), self.source.clone(), place.span());
-                Some((place, self.file("templates", template.get_ref(), template.span())?))
-            })
-            .collect();
-        let moved: Vec<(TextId, TextId)> = rule
-            .moved
-            .iter()
-            .map(|(from, to)| {
-                let mut text = |text: &Spanned<String>| {
-                    self.inline(text.get_ref().clone(), self.source.clone(), text.span())
-                };
-                (text(from), text(to))
-            })
-            .collect();
-        let workers = self.workers.clone();
-        let work = rule.work.as_ref().and_then(|name| self.position("worker", name, &workers));
-        let is_action = |event: &String| !EVENTS.contains(&event.as_str());
-        if work.is_some() && (moves || rule.ask.is_some() || !on.iter().all(is_action)) {
-            let message = "a rule that starts a worker is about actions and does nothing else: \
-                           what comes of it is for rules on `work-finished`";
-            self.error(span.clone(), "shape", message);
-        }
-        let commands = self.commands.clone();
-        let run: Vec<usize> =
-            rule.run.iter().filter_map(|name| self.position("command", name, &commands)).collect();
-        let reviewers = self.reviewers.clone();
-        let review = rule.review.as_ref();
-        let review = review.and_then(|name| self.position("reviewer", name, &reviewers));
-        if review.is_some() && (moves || rule.ask.is_some() || on != ["stop"]) {
-            let message = "a rule that asks a reviewer is about a `stop` and does nothing else: \
-                           what comes of it is for rules on `review-finished`";
-            self.error(span.clone(), "shape", message);
-        }
-        if !run.is_empty() && on.iter().any(|event| EVENTS.contains(&event.as_str())) {
-            let message = "commands are run for an action, not for what a client tells";
-            self.error(span.clone(), "shape", message);
-        }
-        let agents = self.agents.clone();
-        let start = rule.start.as_ref().and_then(|name| self.position("agent", name, &agents));
-        let end = rule.end.as_ref().map(|ids| self.expression(ids));
-        if rule.code.is_some() && rule.deny.is_none() {
-            self.error(span.clone(), "shape", "`code` goes with `deny`");
-        }
-        let (line, _) = self.source.position(span.start);
-        let (label, span, remove) = (label.into(), span.clone(), rule.remove);
-        Rule {
-            label,
-            line,
-            span,
-            on,
-            when,
-            set,
-            goto,
-            carry: rule.carry,
-            ask,
-            reply,
-            write,
-            moved,
-            work,
-            run,
-            remove,
-            review,
-            start,
-            end,
-            code: rule.code.clone(),
-        }
-    }
-
-    fn reply(&mut self, span: &Range<usize>, rule: &RuleText) -> Option<Reply> {
-        if rule.until.is_some() != (rule.allow == Some(Outcome::Waiting)) {
-            let message =
-                "`allow = \"waiting\"` says with `until` what it waits for, and only it does";
-            self.error(span.clone(), "shape", message);
-        }
-        if rule.message.is_some() && rule.allow.is_none() {
-            self.error(span.clone(), "shape", "`message` goes with `allow`");
-        }
-        match (&rule.block, &rule.allow, &rule.deny) {
-            (None, None, None) => None,
-            (Some(text), None, None) => Some(Reply::Block(self.text(text)?)),
-            (None, None, Some(text)) => Some(Reply::Deny(self.text(text)?)),
-            (None, Some(outcome), None) => {
-                let message = rule.message.as_ref().and_then(|text| self.text(text));
-                Some(Reply::Allow { outcome: *outcome, until: rule.until, message })
-            }
-            _ => {
-                self.error(
-                    span.clone(),
-                    "shape",
-                    "a rule has one answer: `block`, `allow` or `deny`",
-                );
-                None
-            }
-        }
-    }
-
-    fn assignment(
-        &mut self,
-        path: &Spanned<String>,
-        value: &Spanned<ValueText>,
-    ) -> Option<Assignment> {
-        let mut steps = path.get_ref().split('.').map(str::to_string);
-        let root = steps.next().unwrap_or_default();
-        let Some(index) = self.machine_names.iter().position(|name| *name == root) else {
-            let names = self.machine_names.clone();
-            self.unknown(path.span(), "object", &root, names.iter().map(String::as_str));
-            return None;
-        };
-        let steps: Vec<String> = steps.collect();
-        let is_object =
-            matches!(value.get_ref(), ValueText::Expression(_) | ValueText::Template { .. });
-        if steps.iter().any(String::is_empty) || (steps.is_empty() && !is_object) {
-            self.error(path.span(), "shape", format!("`{}` names no field", path.get_ref()));
-            return None;
-        }
-        let value = match value.get_ref() {
-            ValueText::Bool(value) => NewValue::Literal(Json::from(*value)),
-            ValueText::Integer(value) => NewValue::Literal(Json::from(*value)),
-            ValueText::Expression(text) => {
-                NewValue::Expression(self.expression(&Spanned::new(value.span(), text.clone())))
-            }
-            ValueText::Template { template } => {
-                NewValue::Rendered(self.file("templates", template, value.span())?)
-            }
-        };
-        Some(Assignment { machine: MachineId(index), path: steps, value })
     }
 }

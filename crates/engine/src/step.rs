@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
+use crate::events::{EventKind, STOP};
 use crate::evidence::Reading;
 use crate::functions::object;
 use crate::json::Json;
@@ -14,7 +15,7 @@ use crate::json::Json;
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// `stop`, or an action's name.
+    /// One of the names in [`events`](crate::events), or that of an action.
     pub name: String,
     pub actor: Actor,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,12 +39,17 @@ impl Event {
 
     /// A stop of an agent.
     pub fn stop(session: Option<String>) -> Event {
-        Event { session, ..Event::new("stop", Actor::Worker) }
+        Event { session, ..Event::new(STOP, Actor::Worker) }
+    }
+
+    /// What kind of event it is.
+    pub fn kind(&self) -> EventKind {
+        EventKind::of(&self.name)
     }
 
     /// Whether the event wants an answer from every phase it passes through.
     pub fn is_question(&self) -> bool {
-        self.name == "stop"
+        self.kind() == EventKind::Stop
     }
 }
 
@@ -75,6 +81,8 @@ impl fmt::Display for Actor {
 #[derive(Clone, Debug)]
 pub struct Step {
     pub answer: Answer,
+    /// No rule was about the event, and the answer only says so.
+    pub unheard: bool,
     /// The state document after the step, and before it.
     pub document: Json,
     pub original: Json,
@@ -108,6 +116,7 @@ impl Step {
     /// Gives this answer, and does nothing else.
     pub fn undo(&mut self, answer: Answer) {
         self.answer = answer;
+        self.unheard = false;
         self.document = self.original.clone();
         self.changed = false;
         self.to.clone_from(&self.from);
@@ -236,6 +245,21 @@ pub struct Tried {
     pub held: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
+}
+
+impl Tried {
+    /// Whether the rule stands under `always`, as its label says.
+    pub fn is_always(&self) -> bool {
+        self.rule.rsplit_once(' ').is_some_and(|(of, _)| of.ends_with(ALWAYS))
+    }
+}
+
+/// The end of what comes before the number in the label of a rule under `always`.
+const ALWAYS: &str = " always";
+
+/// The label of a rule under `always`: of which machine and phase it is, and its number there.
+pub fn always_label(of: &str, number: usize) -> String {
+    format!("{of}{ALWAYS} {number}")
 }
 
 /// A part of a guard and what it came to.

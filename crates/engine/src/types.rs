@@ -97,6 +97,21 @@ impl fmt::Display for Mismatch {
     }
 }
 
+/// All values that do not fit, the first few of many.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Mismatches(pub Vec<Mismatch>);
+
+/// One after the other, on one line.
+impl fmt::Display for Mismatches {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        for (at, mismatch) in self.0.iter().enumerate() {
+            let separator = if at == 0 { "" } else { "; " };
+            write!(out, "{separator}{mismatch}")?;
+        }
+        Ok(())
+    }
+}
+
 /// No more than this many mismatches are worth reading.
 const MOST_MISMATCHES: usize = 8;
 
@@ -121,10 +136,10 @@ impl Records {
         ty: &'r Type,
         value: &mut Json,
         name: &'r str,
-    ) -> Result<(), Vec<Mismatch>> {
+    ) -> Result<(), Mismatches> {
         let mut check = Check { records: self, path: vec![Step::Name(name)], found: vec![] };
         check.value(ty, value);
-        if check.found.is_empty() { Ok(()) } else { Err(check.found) }
+        if check.found.is_empty() { Ok(()) } else { Err(Mismatches(check.found)) }
     }
 
     /// The type at a path of member names below a type; `Any` where nothing is declared.
@@ -270,13 +285,10 @@ mod tests {
             Json::parse(br#"{"entries":[{"status":"pending","error":null},{"status":"banana"}]}"#)
                 .unwrap();
         let found = records().declare(&Type::Record(RecordId(0)), &mut value, "state").unwrap_err();
-        let texts: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(
-            texts,
-            [
-                "state.phase is missing",
-                "state.entries[1].status is \"banana\", but must be one of pending, failed",
-            ]
+            found.to_string(),
+            "state.phase is missing; \
+             state.entries[1].status is \"banana\", but must be one of pending, failed"
         );
     }
 

@@ -8,6 +8,7 @@ use crate::answer::{Outcome, Until};
 use crate::check::Check;
 use crate::definition::{ParamType, Reentry};
 use crate::diagnostic::Source;
+use crate::identity::Identity;
 use crate::json::Json;
 use crate::step::Actor;
 use crate::syntax::{Names, Parts};
@@ -18,9 +19,8 @@ use crate::types::{Records, Type};
 pub struct Workflow {
     pub name: String,
     pub about: String,
-    /// The digest of the definition with its prompts, templates and configured constants; of a
-    /// built-in one its version.
-    pub digest: String,
+    /// What the definition is known by, with its prompts, templates and configured constants.
+    pub identity: Identity,
     /// Where state documents are: a path with at most one `*`, which stands for the run's name.
     pub document: String,
     /// Where they are looked for too.
@@ -257,6 +257,24 @@ pub enum CommandLine {
     Texts(Vec<TextId>),
     /// An expression for the list of them.
     Expression(Expression),
+}
+
+impl CommandLine {
+    /// The texts, where it is written as texts.
+    pub fn texts(&self) -> &[TextId] {
+        match self {
+            CommandLine::Texts(parts) => parts,
+            CommandLine::Expression(_) => &[],
+        }
+    }
+
+    /// The expression, where it is one.
+    pub fn expression(&self) -> Option<&Expression> {
+        match self {
+            CommandLine::Texts(_) => None,
+            CommandLine::Expression(list) => Some(list),
+        }
+    }
 }
 
 /// Something that can be asked of a workflow.

@@ -32,11 +32,12 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
+use phasegate_clients::usual;
 use phasegate_engine::step::Event;
-use phasegate_runtime::agents as agent_records;
 use phasegate_runtime::caller;
 use phasegate_runtime::gate::{Found, Gate, GateError, Runs};
 use phasegate_runtime::project::Project;
+use phasegate_runtime::variables;
 
 use crate::outcome::{Failed, Outcome};
 use crate::request::session;
@@ -77,7 +78,7 @@ enum Command {
     /// List the workflows that are known here
     List(Output),
     /// Show the runs of this project
-    Status(Output),
+    Status(status::Options),
     /// Explain the last decision of a run: rules, guards, evidence
     #[command(after_help = "Examples:\n  phasegate why\n  phasegate why triage/web --all")]
     Why(why::Options),
@@ -168,8 +169,12 @@ enum Command {
     /// on stdin)
     Statusline,
     /// Answer a client's hook (reads the client's JSON on stdin)
-    #[command(override_usage = "phasegate hook EVENT [--client claude]")]
+    #[command(override_usage = hook_usage())]
     Hook,
+}
+
+fn hook_usage() -> String {
+    format!("phasegate hook EVENT [--client {}]", usual().name())
 }
 
 #[derive(Debug, Args)]
@@ -199,32 +204,43 @@ fn run(folder: Option<&Path>) -> Outcome {
         let moved = std::env::set_current_dir(folder);
         moved.map_err(|error| format!("cannot work in {}: {error}", folder.display()))?;
     }
-    let project = match project(&std::env::current_dir()?) {
-        Ok(project) => project,
+    // Our own commands are what they are in every project: no workflow is read to understand them.
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let (_, words) = chosen_folder(&args);
+    let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
+    let own = is_own(first) && first != HELP;
+    let own = own.then(|| Cli::parse().command);
+    let project = match (project(&std::env::current_dir()?), &own) {
+        (Ok(project), _) => project,
         // Where everything else gives up, it says what to do.
-        Err(Failed(why)) if std::env::args().any(|arg| arg == "doctor") => {
-            return Ok(doctor::without_project(&why));
+        (Err(Failed(why)), Some(Command::Doctor(options))) => {
+            return Ok(doctor::without_project(&why, options));
         }
-        Err(failed) => return Err(failed),
+        (Err(failed), _) => return Err(failed),
     };
-    let command = command(&project);
-    let matches = command.clone().get_matches();
+    if let Some(own) = own {
+        return dispatch(own, &project);
+    }
+    let matches = whole_command(&project).get_matches();
     match matches.subcommand() {
         Some((name, matches)) if !is_own(name) => action::run(&project, name, matches),
         _ => match Cli::from_arg_matches(&matches) {
-            Ok(cli) => dispatch(cli.command, &project, command),
+            Ok(cli) => dispatch(cli.command, &project),
             Err(error) => error.exit(),
         },
     }
 }
 
+/// The command that explains the others, those of workflows included.
+const HELP: &str = "help";
+
 /// Whether a command is one of ours, whatever workflows there are.
 fn is_own(name: &str) -> bool {
-    name == "help" || Cli::command().find_subcommand(name).is_some()
+    name == HELP || Cli::command().find_subcommand(name).is_some()
 }
 
 /// Our own commands, and those of the workflows.
-fn command(project: &Project) -> clap::Command {
+fn whole_command(project: &Project) -> clap::Command {
     let workflows = project.workflows.iter().filter(|entry| !is_own(&entry.name));
     Cli::command().subcommands(workflows.map(action::command))
 }
@@ -250,13 +266,13 @@ fn project(folder: &Path) -> Result<Project, Failed> {
     Ok(Project::open(root.unwrap_or(&folder))?)
 }
 
-fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome {
-    match command {
+fn dispatch(own: Command, project: &Project) -> Outcome {
+    match own {
         Command::Init(options) => init::run(project, &options),
         Command::Uninstall(options) => init::uninstall(project, &options),
         Command::Doctor(options) => doctor::run(project, &options),
         Command::List(options) => list::run(project, options.json),
-        Command::Status(options) => status::run(project, options.json),
+        Command::Status(options) => status::run(project, &options),
         Command::Why(options) => why::run(project, &options),
         Command::Log(options) => log::run(project, &options),
         Command::Cancel(options) => cancel::run(project, &options),
@@ -284,7 +300,7 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
         }
         Command::Mcp(options) => mcp::run(project, &options),
         Command::Completions { shell } => {
-            let mut full = full;
+            let mut full = whole_command(project);
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut full, "phasegate", &mut script);
             print::out(&String::from_utf8_lossy(&script));
@@ -292,8 +308,8 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
         }
         Command::Man { command } => {
             let page_of = match command {
-                None => full,
-                Some(name) => full
+                None => whole_command(project),
+                Some(name) => whole_command(project)
                     .find_subcommand(&name)
                     .ok_or_else(|| Failed(format!("there is no command {name:?}")))?
                     .clone(),
@@ -312,12 +328,15 @@ fn dispatch(command: Command, project: &Project, full: clap::Command) -> Outcome
 
 /// The run that is meant, of any workflow.
 fn chosen_run(gate: &Runs, name: Option<&str>) -> Result<Found, GateError> {
-    request::chosen_among(gate, name, session().as_deref(), |_| true, false)
+    match name {
+        Some(name) => gate.run(name),
+        None => request::chosen_among(gate, gate.runs().runs, session().as_deref(), false),
+    }
 }
 
 /// Refuses to an agent that Phasegate has started what is not about its own work.
 fn no_agent(what: &str) -> Result<(), Failed> {
-    if std::env::var_os(agent_records::TOKEN).is_some() {
+    if std::env::var_os(variables::TOKEN).is_some() {
         return Err(Failed(format!("`{what}` is not for an agent that a run has started")));
     }
     Ok(())

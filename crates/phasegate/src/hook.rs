@@ -10,20 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use phasegate_clients::{CLIENTS, Client, Payload, Quirk, Reply, named, usual};
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::step::{Actor, Event};
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict};
 use phasegate_runtime::project::Project;
-use phasegate_runtime::world::Told;
+use phasegate_runtime::variables;
+use phasegate_runtime::world::ClientReport;
 use serde_json::{Map, Value};
 use signal_hook::consts::SIGXFSZ;
 
-use crate::client::{CLIENTS, Client, Payload, Reply};
 use crate::print;
 
 /// A payload larger than this is not read.
-const MOST_BYTES: u64 = 8 << 20;
+const MAX_BYTES: u64 = 8 << 20;
 
 /// Every event: its name in the installed command, its name in the payload, and what it tells. A
 /// sub-agent's stop is a sign of life only: the run belongs to the session.
@@ -42,12 +43,13 @@ enum Happened {
     Sign(Sign),
 }
 
+/// What people are told, with the names of the clients in the place of the hole.
 const HELP: &str = "\
 Answers a hook of a coding agent's client. The client runs it; people need not.
 
 Usage: phasegate hook EVENT [--client NAME]
 
-Clients: claude (the default), codex, gemini, qwen, copilot, vscode, cursor, droid
+Clients: {clients}
 
 Events:
   stop                the gate: may the agent stop?
@@ -61,17 +63,17 @@ PHASEGATE_DISABLE=1 in the environment allows every stop.";
 
 /// `phasegate [-C DIR] hook EVENT [--client NAME]`
 pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
-    if std::env::var_os("PHASEGATE_DISABLE").is_some_and(|value| value == "1") {
-        return say(Client::Claude, &Reply::default(), 0);
+    if variables::is_on(variables::DISABLE) {
+        return say(usual(), &Reply::default(), 0);
     }
     if args.first().is_some_and(|first| first == "--help" || first == "-h") {
-        print::line(HELP);
+        print::line(&help());
         return ExitCode::SUCCESS;
     }
     // A command that is not understood is answered as the usual client understands it.
     let asked = arguments(args);
-    let named = || args.iter().filter_map(|arg| arg.to_str()).find_map(Client::named);
-    let client = asked.as_ref().map_or_else(|_| named().unwrap_or(Client::Claude), |it| it.client);
+    let meant = || args.iter().filter_map(|arg| arg.to_str()).find_map(named).unwrap_or(usual());
+    let client = asked.as_ref().map_or_else(|_| meant(), |it| it.client);
     // Where a file may not grow any more, that is an error to be told, not the end of the process.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let is_mute = asked.as_ref().is_ok_and(|asked| asked.name == "pre-compact");
@@ -88,13 +90,20 @@ pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
     }
 }
 
-fn say(client: Client, reply: &Reply, code: u8) -> ExitCode {
+fn help() -> String {
+    let names: Vec<&str> = CLIENTS.iter().map(|client| client.name()).collect();
+    let (names, usual) = (names.join(", "), usual().name());
+    let names = names.replacen(usual, &format!("{usual} (the default)"), 1);
+    HELP.replace("{clients}", &names)
+}
+
+fn say(client: &dyn Client, reply: &Reply, code: u8) -> ExitCode {
     print::line(&spaced(&client.reply(reply)));
     // Where the client has no words for the user, its log has them.
-    if let (Some(message), true) = (&reply.message, client != Client::Claude) {
+    if let (Some(message), true) = (&reply.message, !client.has(Quirk::TakesMessages)) {
         print::note(message);
     }
-    ExitCode::from(if client.heeds_exit() { code } else { 0 })
+    ExitCode::from(if client.has(Quirk::HeedsExit) { code } else { 0 })
 }
 
 /// The JSON with a space behind every colon and comma between members, as the contracts that we
@@ -127,16 +136,15 @@ impl Failure {
 fn run(folder: Option<&Path>, asked: Result<Asked, String>) -> Result<(Reply, u8), Failure> {
     let nowhere = |message: String| Failure::new(None, message);
     let Asked { name, event, happened, client } = asked.map_err(nowhere)?;
-    let payload = read().map_err(nowhere)?;
-    if let Some(other) = payload.event().filter(|other| !client.is_event(name, other)) {
+    let payload = read(client).map_err(nowhere)?;
+    if let Some(other) = payload.event.as_ref().filter(|other| !client.is_event(name, other)) {
         return Err(nowhere(format!("the payload is of the event {other}, not of {event}")));
     }
-    if payload.is_broken_off(client) {
+    if payload.is_broken_off {
         return Ok((Reply::default(), 0));
     }
     // Links are resolved, so that a project is found from wherever it is entered.
-    let told = payload.folder();
-    let cwd = told.as_deref().or(folder).unwrap_or(Path::new("."));
+    let cwd = payload.folder.as_deref().or(folder).unwrap_or(Path::new("."));
     let cwd =
         cwd.canonicalize().ok().filter(|cwd| cwd.is_dir()).ok_or_else(|| {
             nowhere(format!("the payload's `cwd` is no folder: {}", cwd.display()))
@@ -147,7 +155,7 @@ fn run(folder: Option<&Path>, asked: Result<Asked, String>) -> Result<(Reply, u8
     let gate = Gate::new(&project);
     let sign = match happened {
         Happened::Stop => {
-            let verdict = gate.stop(&stop(&payload, client));
+            let verdict = gate.stop(&stop(payload, client));
             let output = answer(&project, &verdict);
             // The process ends now: freeing a large document piece by piece would only delay the
             // answer.
@@ -157,7 +165,7 @@ fn run(folder: Option<&Path>, asked: Result<Asked, String>) -> Result<(Reply, u8
         Happened::Sign(sign) => sign,
     };
     // Who does not say who he is, owns nothing.
-    let Stop { session: Some(session), told, .. } = stop(&payload, client) else {
+    let Stop { session: Some(session), told, .. } = stop(payload, client) else {
         return Ok((Reply::default(), 0));
     };
     let heard = Event { session: Some(session.clone()), ..Event::new(name, Actor::Engine) };
@@ -171,14 +179,15 @@ fn run(folder: Option<&Path>, asked: Result<Asked, String>) -> Result<(Reply, u8
     Ok((Reply { message, context, block: None }, 0))
 }
 
-fn stop(payload: &Payload, client: Client) -> Stop {
+fn stop(payload: Payload, client: &'static dyn Client) -> Stop {
+    let Payload { last_message, transcript, .. } = payload;
     Stop {
-        session: payload.session(),
-        after_block: payload.after_block(),
-        background: payload.has_background_work(),
+        session: payload.session,
+        after_block: payload.after_block,
+        background: payload.has_background_work,
         client_cap: client.cap().map(|cap| (cap.most, cap.on_all)),
         time: client.time(),
-        told: Told { last_message: payload.last_message(), transcript: payload.transcript() },
+        told: ClientReport { client, last_message, transcript },
     }
 }
 
@@ -187,7 +196,7 @@ struct Asked {
     name: &'static str,
     event: &'static str,
     happened: Happened,
-    client: Client,
+    client: &'static dyn Client,
 }
 
 /// The event and the client, which the installed command names.
@@ -200,27 +209,27 @@ fn arguments(args: &[OsString]) -> Result<Asked, String> {
         let (event, names) = (event.to_string_lossy(), names.join(", "));
         return Err(format!("there is no hook event {event:?}; there are: {names}"));
     };
-    let mut client = Client::Claude;
+    let mut client = usual();
     while let Some(arg) = args.next() {
-        let named = match arg.to_str().and_then(|arg| arg.strip_prefix("--client")) {
+        let given = match arg.to_str().and_then(|arg| arg.strip_prefix("--client")) {
             Some("") => args.next().unwrap_or_default().to_string_lossy().into_owned(),
             Some(value) if value.starts_with('=') => value[1..].to_string(),
             _ => return Err(format!("unknown argument {:?}", arg.to_string_lossy())),
         };
-        client = Client::named(&named).ok_or_else(|| {
+        client = named(&given).ok_or_else(|| {
             let known: Vec<&str> = CLIENTS.iter().map(|client| client.name()).collect();
-            format!("there is no client {named:?}; there are: {}", known.join(", "))
+            format!("there is no client {given:?}; there are: {}", known.join(", "))
         })?;
     }
     Ok(Asked { name, event, happened: *happened, client })
 }
 
-fn read() -> Result<Payload, String> {
+fn read(client: &dyn Client) -> Result<Payload, String> {
     let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().take(MOST_BYTES + 1).read_to_end(&mut bytes);
+    let read = std::io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|error| format!("the payload cannot be read: {error}"))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(format!("the payload is larger than {} MB", MOST_BYTES >> 20));
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!("the payload is larger than {} MB", MAX_BYTES >> 20));
     }
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     if text.trim_ascii().is_empty() {
@@ -229,7 +238,7 @@ fn read() -> Result<Payload, String> {
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err("the payload is not understood: it is no JSON object".into());
     }
-    serde_json::from_slice(text).map_err(|error| format!("the payload is not understood: {error}"))
+    client.payload(text).map_err(|error| format!("the payload is not understood: {error}"))
 }
 
 /// Messages as sentences, one after the other.

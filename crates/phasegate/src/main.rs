@@ -2,10 +2,10 @@
 //! dispatched before anything else is set up: it must cost nothing where there is nothing to do.
 
 mod cli;
-mod client;
 mod hook;
 mod mcp;
 mod outcome;
+mod perform;
 mod print;
 mod request;
 mod statusline;

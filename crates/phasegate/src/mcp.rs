@@ -6,7 +6,6 @@ mod transport;
 mod web;
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use phasegate_runtime::agents;
 use phasegate_runtime::caller;
 use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
+use phasegate_runtime::variables;
 use tokio_util::sync::CancellationToken;
 
 use crate::outcome::{Failed, Outcome};
@@ -23,7 +23,7 @@ use tools::{Tools, Who};
 use transport::Server;
 
 /// How many calls work at the same time; a wait does not work.
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -38,11 +38,11 @@ pub struct Options {
 /// Serves until the client has gone, or until a signal.
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let workflow = served(project, options.workflow.as_deref())?;
-    let tools = Tools { root: project.root.clone(), workflow };
+    let tools = Tools { root: project.root.clone(), workflow, memory: Arc::default() };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         // One thread is held by stdin, one by stdout.
-        .max_blocking_threads(MOST_THREADS)
+        .max_blocking_threads(MAX_THREADS)
         .thread_keep_alive(Duration::from_secs(5))
         .build()?;
     let address = options.http.as_deref().map(address).transpose()?;
@@ -62,7 +62,7 @@ async fn serve(tools: Tools, address: Option<SocketAddr>) -> Result<(), String> 
         }
         Some(address) => {
             let server = Arc::new(Server::new(tools, None, stopping.clone()));
-            let given = std::env::var("PHASEGATE_HTTP_TOKEN").ok();
+            let given = std::env::var(variables::HTTP_TOKEN).ok();
             let given = given.filter(|token| !token.trim().is_empty());
             web::serve(address, server, given.as_deref().map(str::trim), stopping).await
         }
@@ -78,7 +78,7 @@ fn served(project: &Project, named: Option<&str>) -> Result<String, Failed> {
         };
     }
     // An agent works for one run, and needs the tools of that.
-    let token = std::env::var(agents::TOKEN).ok();
+    let token = std::env::var(variables::TOKEN).ok();
     let own = token.as_deref().and_then(agents::parts).and_then(|(_, run, _)| run.split_once('/'));
     if let Some((workflow, _)) = own {
         return Ok(workflow.to_string());
@@ -103,14 +103,9 @@ fn address(text: &str) -> Result<SocketAddr, Failed> {
 /// Who holds the other end of stdio: the agent whose secret we were given, or whoever has others
 /// work. A person never speaks through a client.
 fn own() -> Who {
-    match std::env::var(agents::TOKEN) {
+    match std::env::var(variables::TOKEN) {
         Ok(token) => Who::Agent(token),
         Err(_) if caller::is_supervised() => Who::Stranger,
         Err(_) => Who::Orchestrator,
     }
-}
-
-/// Where the project is, for each call anew.
-fn open(root: &Path) -> Result<Project, String> {
-    Project::open(root).map_err(|error| error.to_string())
 }

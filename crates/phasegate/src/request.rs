@@ -1,5 +1,6 @@
 //! What every door asks of a workflow: an action, by somebody, about a run.
 
+pub use phasegate_clients::surroundings::session;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::types::Type;
@@ -26,10 +27,7 @@ pub fn fitting(workflow: &Workflow, param: &Param, value: Json) -> Result<Json, 
         return Err(unknown);
     }
     let fits = workflow.records.declare(&param.value, &mut value, &param.name);
-    fits.map_err(|found| {
-        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-        found.join("; ")
-    })?;
+    fits.map_err(|found| found.to_string())?;
     Ok(value)
 }
 
@@ -72,38 +70,37 @@ pub fn run(
         let other = own.workflow != workflow;
         let own = own.to_string();
         if other || wanted.is_some_and(|wanted| wanted != own) {
-            return Err(GateError::Other(format!("you are agent {id} of run {own}, and no other")));
+            return Err(GateError::UnknownRun(format!(
+                "you are agent {id} of run {own}, and no other"
+            )));
         }
         return gate.run(&own);
     }
-    let is_own = |run: &Found| run.id.workflow == workflow;
-    if wanted.is_none() && !gate.runs().0.iter().any(is_own) {
+    if let Some(wanted) = wanted {
+        let run = gate.run(&wanted)?;
+        if run.id.workflow != workflow {
+            return Err(GateError::UnknownRun(format!("run {} is not one of {workflow}", run.id)));
+        }
+        return Ok(run);
+    }
+    let mut runs = gate.runs().runs;
+    runs.retain(|run| run.id.workflow == workflow);
+    if runs.is_empty() {
         let help = format!("`phasegate {workflow} --help` says how one begins");
         let message = format!("there is no run of workflow {workflow} in this project; {help}");
-        return Err(GateError::Other(message));
+        return Err(GateError::UnknownRun(message));
     }
-    let session = session();
-    let run = chosen_among(gate, wanted.as_deref(), session.as_deref(), is_own, looks)?;
-    if run.id.workflow != workflow {
-        return Err(GateError::Other(format!("run {} is not one of {workflow}", run.id)));
-    }
-    Ok(run)
+    chosen_among(gate, runs, session().as_deref(), looks)
 }
 
-/// The run that is meant: the named one; else the only one that is open, or the only one; of
+/// Which of these runs is meant where none is named: the only one that is open, or the only one; of
 /// several that have all ended, the one that was active last.
 pub fn chosen_among(
     gate: &Runs,
-    name: Option<&str>,
+    runs: Vec<Found>,
     session: Option<&str>,
-    fits: impl Fn(&Found) -> bool,
     guess: bool,
 ) -> Result<Found, GateError> {
-    if let Some(name) = name {
-        return gate.run(name);
-    }
-    let (mut runs, _) = gate.runs();
-    runs.retain(fits);
     let mut open: Vec<Found> = runs.iter().filter(|run| gate.is_working(run)).cloned().collect();
     // Of several, the session's own is meant. To look at, one may be guessed: one in which something
     // has happened, or the one whose folder was changed last.
@@ -118,15 +115,10 @@ pub fn chosen_among(
     }
     if open.len() > 1 {
         let names: Vec<String> = open.iter().map(|run| run.id.to_string()).collect();
-        return Err(GateError::Other(format!("which run? There are: {}", names.join(", "))));
+        return Err(GateError::UnknownRun(format!("which run? There are: {}", names.join(", "))));
     }
     let last = |run: &Found| run.ledger.session.last.as_ref().map(|last| last.at);
     let ended = runs.into_iter().max_by_key(last);
     let chosen = open.into_iter().next().or(ended);
-    chosen.ok_or_else(|| GateError::Other("there is no run in this project".into()))
-}
-
-/// The client's session, where a command runs inside one.
-pub fn session() -> Option<String> {
-    std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|session| !session.is_empty())
+    chosen.ok_or_else(|| GateError::UnknownRun("there is no run in this project".into()))
 }

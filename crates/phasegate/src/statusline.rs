@@ -1,50 +1,34 @@
 //! The status line door: a client's JSON in, one line out, and silence where nothing is known.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
+use phasegate_clients::{StatusLine, usual};
 use phasegate_runtime::gate::{Runs, Standing};
 use phasegate_runtime::project::Project;
-use serde::Deserialize;
 
 use crate::print;
-
-/// What Claude Code sends to a status line. Every field may be missing.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Payload {
-    session_id: Option<String>,
-    cwd: Option<PathBuf>,
-    workspace: Workspace,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Workspace {
-    current_dir: Option<PathBuf>,
-}
 
 /// `phasegate [-C DIR] statusline`
 pub fn main(folder: Option<&Path>) -> ExitCode {
     let mut text = Vec::new();
     let _ = std::io::stdin().lock().take(1 << 20).read_to_end(&mut text);
-    let payload: Payload = serde_json::from_slice(&text).unwrap_or_default();
-    if let Some(line) = line(folder, &payload) {
+    let told = usual().status_line(&text);
+    if let Some(line) = line(folder, &told) {
         print::line(&line);
     }
     ExitCode::SUCCESS
 }
 
-fn line(folder: Option<&Path>, payload: &Payload) -> Option<String> {
-    let told = payload.workspace.current_dir.as_deref().or(payload.cwd.as_deref());
-    let folder = told.or(folder).unwrap_or(Path::new(".")).canonicalize().ok()?;
+fn line(folder: Option<&Path>, told: &StatusLine) -> Option<String> {
+    let folder = told.folder.as_deref().or(folder).unwrap_or(Path::new(".")).canonicalize().ok()?;
     let project = match Project::find(&folder) {
         Ok(project) => project?,
         Err(error) => return Some(format!("phasegate: {error}")),
     };
     let gate = Runs::new(&project);
-    let (runs, faults) = gate.runs_of(payload.session_id.as_deref());
+    let (runs, faults) = gate.runs_of(told.session.as_deref());
     let Some((run, standing)) = runs.iter().find(|(run, _)| gate.is_working(run)) else {
         return faults.first().map(|fault| format!("phasegate: {fault}"));
     };

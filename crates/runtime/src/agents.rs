@@ -23,35 +23,32 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 use crate::fault_point;
-use crate::headless;
 use crate::paths;
 use crate::proc;
 use crate::process;
 use crate::run::RunId;
-use crate::topics;
+use crate::variables;
+use crate::workspace::topics;
 
 pub use supervisor::supervise;
 
 /// Where agents have their folders.
 pub const FOLDER: &str = ".phasegate/agents";
 
-/// The variable that has an agent's secret.
-pub const TOKEN: &str = "PHASEGATE_TOKEN";
-
 /// How often an agent is tried to be started.
-const MOST_STARTS: u32 = 3;
+const MAX_STARTS: u32 = 3;
 
 /// How long whoever starts an agent waits to see it start.
-const MOST_START: Duration = Duration::from_secs(5);
+const MAX_START: Duration = Duration::from_secs(5);
 
 /// And whoever ends one, to see it end: longer than the supervisor gives it.
-const MOST_END: Duration = Duration::from_secs(4);
+const MAX_END: Duration = Duration::from_secs(4);
 
 /// How long the look of somebody else may keep us from a lock.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// How often is looked.
-const GLANCE: Duration = Duration::from_millis(5);
+const POLL: Duration = Duration::from_millis(5);
 
 /// An agent, as the ledger of its run knows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -83,17 +80,45 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     pub at: Timestamp,
-    /// `exited`, `failed`, `killed`, `timed out` or `crashed`.
-    pub status: String,
+    pub status: EndStatus,
     #[serde(default)]
     pub exit_code: Option<i32>,
-    /// That, in words.
+    /// How it ended, as a sentence for people.
     pub words: String,
     pub seconds: u64,
     #[serde(default)]
     pub micro_dollars: u64,
     #[serde(default)]
     pub turns: u64,
+}
+
+/// How an agent ended, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EndStatus {
+    /// By itself, with exit code 0.
+    Exited,
+    /// By itself, with another exit code.
+    Failed,
+    /// Somebody wanted it to end, or it printed too much.
+    Killed,
+    #[serde(rename = "timed out")]
+    TimedOut,
+    /// It could not be started, or nobody knows how it ended.
+    Crashed,
+}
+
+impl EndStatus {
+    /// The word by which rules and programs know it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EndStatus::Exited => "exited",
+            EndStatus::Failed => "failed",
+            EndStatus::Killed => "killed",
+            EndStatus::TimedOut => "timed out",
+            EndStatus::Crashed => "crashed",
+        }
+    }
 }
 
 /// What a supervisor writes when its agent has started.
@@ -127,7 +152,7 @@ impl Record {
         let name = format!("{}-{}", agent.id, topics::new_id()?);
         let folder = format!("{}/{name}", filename(&run.to_string()));
         let command = match agent.run.as_slice() {
-            [] => headless::agent(agent.role, agent.model.as_deref(), root)?,
+            [] => phasegate_clients::headless().agent(agent.role, agent.model.as_deref(), root)?,
             given => given.to_vec(),
         };
         let full = place(root, &folder)?;
@@ -157,9 +182,9 @@ impl Record {
     }
 
     /// How it stands, in a word.
-    pub fn status(&self) -> &str {
+    pub fn status(&self) -> &'static str {
         match (&self.ended, self.started) {
-            (Some(ended), _) => &ended.status,
+            (Some(ended), _) => ended.status.as_str(),
             (None, Some(_)) => "working",
             (None, None) => "starting",
         }
@@ -224,8 +249,8 @@ impl Record {
             (false, Some(started), None) => Seen::Working(started.at),
             (false, None, None) => Seen::Starting,
             (true, Some(_), None) => Seen::Lost(since, self.crash("its supervisor was killed")),
-            (true, None, None) if self.starts >= MOST_STARTS => {
-                let why = format!("it could not be started, {MOST_STARTS} times");
+            (true, None, None) if self.starts >= MAX_STARTS => {
+                let why = format!("it could not be started, {MAX_STARTS} times");
                 Seen::Lost(None, self.crash(&why))
             }
             (true, None, None) => Seen::Waiting,
@@ -248,7 +273,7 @@ impl Record {
                 Ok(()) => break,
                 // Somebody may only be looking.
                 Err(TryLockError::WouldBlock) if since.elapsed() < LOOK => {
-                    std::thread::sleep(GLANCE);
+                    std::thread::sleep(POLL);
                 }
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(error),
@@ -275,7 +300,7 @@ impl Record {
         let since = self.started.unwrap_or(now);
         Ended {
             at: now,
-            status: "crashed".into(),
+            status: EndStatus::Crashed,
             exit_code: None,
             words: format!("crashed: {why}"),
             seconds: u64::try_from(now.as_second() - since.as_second()).unwrap_or(0),
@@ -287,7 +312,7 @@ impl Record {
     /// Ends what a supervisor that was killed has left behind in other groups: whatever has the secret
     /// in its environment.
     fn end_strays(&self) {
-        let mark = format!("{TOKEN}=");
+        let mark = format!("{}=", variables::TOKEN);
         for pid in proc::all() {
             let variables = proc::variables(pid);
             let mut tokens = variables.iter().filter_map(|it| it.strip_prefix(mark.as_bytes()));
@@ -319,11 +344,11 @@ impl Record {
             .args(process::AGENT_RUN)
             .arg(run.to_string())
             .arg(id)
-            .env_remove(process::SERVER_TOKEN)
-            .env(TOKEN, token(run, id, secret))
+            .env_remove(variables::HTTP_TOKEN)
+            .env(variables::TOKEN, token(run, id, secret))
             .env("PHASEGATE", &program)
-            .env("PHASEGATE_RUN", run.to_string())
-            .env("PHASEGATE_AGENT", id)
+            .env(variables::RUN, run.to_string())
+            .env(variables::AGENT, id)
             .stdin(lock)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -338,7 +363,7 @@ impl Record {
 
     /// Waits until a supervisor has told that its agent has started or ended.
     pub fn await_start(&self, root: &Path) {
-        wait(MOST_START, || !matches!(self.look(root), Ok(Seen::Starting)));
+        wait(MAX_START, || !matches!(self.look(root), Ok(Seen::Starting)));
     }
 
     /// Asks the supervisor to end the agent.
@@ -352,7 +377,7 @@ impl Record {
     /// Waits until the agent has ended.
     pub fn await_end(&self, root: &Path) {
         let alive = || matches!(self.look(root), Ok(Seen::Starting | Seen::Working(_)));
-        wait(MOST_END, || !alive());
+        wait(MAX_END, || !alive());
     }
 
     /// A part of its log, and how long that is.
@@ -481,6 +506,6 @@ fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
 fn wait(most: Duration, done: impl Fn() -> bool) {
     let since = Instant::now();
     while !done() && since.elapsed() < most {
-        std::thread::sleep(GLANCE);
+        std::thread::sleep(POLL);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use phasegate_clients::surroundings;
 use phasegate_engine::step::Actor;
 use phasegate_engine::workflow::Workflow;
 
@@ -10,29 +11,31 @@ use crate::process;
 use crate::run::RunId;
 
 /// How many processes are written down.
-const MOST_SHOWN: usize = 12;
+const MAX_SHOWN: usize = 12;
 
 /// How many are looked at: whoever is deeper hides something.
-const MOST_PROCESSES: usize = 2_000;
-
-/// Clients that are known by the name of their process.
-const CLIENTS: &[&str] =
-    &["claude", "codex", "copilot", "cursor-agent", "droid", "gemini", "opencode", "qwen"];
+const MAX_PROCESSES: usize = 2_000;
 
 /// The processes above this one, the nearest first, as `name pid`, the first few of them; none where
 /// the system does not tell.
 pub fn ancestry() -> Vec<String> {
-    let shown = proc::ancestors(MOST_SHOWN).into_iter();
+    let shown = proc::ancestors(MAX_SHOWN).into_iter();
     shown.map(|(name, pid)| format!("{name} {pid}")).collect()
+}
+
+/// Whether the system tells which processes are above this one. Where it does not, only a terminal tells a
+/// person from an agent.
+pub fn is_ancestry_known() -> bool {
+    proc::tells()
 }
 
 /// The agent's client that we run in, if any: by its environment, or by its process above us.
 pub fn client() -> Option<String> {
-    if let Some(found) = mise_agent_env::detect() {
-        return Some(format!("{} ({} is set)", found.agent, found.signal));
+    if let Some(found) = surroundings::by_environment() {
+        return Some(found);
     }
-    let above = proc::ancestors(MOST_PROCESSES);
-    if above.len() >= MOST_PROCESSES {
+    let above = proc::ancestors(MAX_PROCESSES);
+    if above.len() >= MAX_PROCESSES {
         return Some("more processes than can be looked at".into());
     }
     // Where nobody tells who is above us, only a terminal speaks for a person.
@@ -40,7 +43,7 @@ pub fn client() -> Option<String> {
         return Some("a system that does not tell which processes are above this one".into());
     }
     above.into_iter().find_map(|(name, pid)| {
-        if CLIENTS.contains(&name.as_str()) {
+        if surroundings::is_client(&name) {
             return Some(name);
         }
         supervises(pid).map(|_| "a worker or a check of Phasegate".to_string())
@@ -98,8 +101,8 @@ pub fn actor() -> Actor {
 
 /// Whether we run below something that Phasegate has started.
 pub fn is_supervised() -> bool {
-    let above = proc::ancestors(MOST_PROCESSES);
-    above.len() >= MOST_PROCESSES || above.iter().any(|(_, pid)| supervises(*pid) == Some(false))
+    let above = proc::ancestors(MAX_PROCESSES);
+    above.len() >= MAX_PROCESSES || above.iter().any(|(_, pid)| supervises(*pid) == Some(false))
 }
 
 /// Refuses what only a person may do.

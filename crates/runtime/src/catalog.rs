@@ -1,14 +1,15 @@
 //! The workflows that are known: the project's own, the user's, and the built-in ones. Of two with
 //! one name the first in that order wins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use phasegate_engine::definition::{Bundle, Head};
 use phasegate_engine::diagnostic::{Diagnostics, Source};
-use phasegate_engine::resolve::{Expressions, resolve};
+use phasegate_engine::identity::Identity;
+use phasegate_engine::resolve::{Expressions, identity, resolve};
 use phasegate_engine::workflow::Workflow;
 
 use crate::config::{Config, user_folder};
@@ -115,14 +116,52 @@ impl Entry {
     /// # Errors
     /// What is wrong with it.
     pub fn load(&self, config: &Config) -> Result<Workflow, LoadError> {
-        let bundle = self.bundle().map_err(|error| LoadError::Io(self.name.clone(), error))?;
-        let expressions = match self.origin {
+        let (bundle, overrides) = (self.read()?, config.overrides(&self.name));
+        resolve(&bundle, &overrides, self.expressions()).map_err(LoadError::Definition)
+    }
+
+    /// The same, from a memory where it has not changed since.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn recall(&self, config: &Config, memory: &Memory) -> Result<Arc<Workflow>, LoadError> {
+        let (bundle, overrides) = (self.read()?, config.overrides(&self.name));
+        let identity = identity(&bundle, &overrides, self.expressions());
+        let mut known = memory.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |it: &&Remembered| it.identity == identity && it.document == overrides.document;
+        if let Some(it) = known.get(&self.name).filter(same) {
+            return Ok(it.workflow.clone());
+        }
+        let resolved = resolve(&bundle, &overrides, self.expressions());
+        let workflow = Arc::new(resolved.map_err(LoadError::Definition)?);
+        let document = overrides.document;
+        let it = Remembered { identity, document, workflow: workflow.clone() };
+        known.insert(self.name.clone(), it);
+        Ok(workflow)
+    }
+
+    fn read(&self) -> Result<Bundle, LoadError> {
+        self.bundle().map_err(|error| LoadError::Io(self.name.clone(), error))
+    }
+
+    fn expressions(&self) -> Expressions {
+        match self.origin {
             Origin::BuiltIn => Expressions::Trusted(builtin_version(&self.name)),
             Origin::File(_) => Expressions::Checked,
-        };
-        let overrides = config.overrides(&self.name);
-        resolve(&bundle, &overrides, expressions).map_err(LoadError::Definition)
+        }
     }
+}
+
+/// Workflows that were resolved before, for a process that lives on.
+#[derive(Debug, Default)]
+pub struct Memory(Mutex<HashMap<String, Remembered>>);
+
+/// A workflow, and what it was made from.
+#[derive(Debug)]
+struct Remembered {
+    identity: Identity,
+    document: Option<String>,
+    workflow: Arc<Workflow>,
 }
 
 /// Why a workflow cannot be used.

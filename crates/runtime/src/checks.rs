@@ -19,14 +19,14 @@ use serde::{Deserialize, Serialize};
 use crate::fault_point;
 use crate::git;
 use crate::paths::{self, Walk};
-use crate::place::Place;
 use crate::process::{self, End, Streams};
+use crate::workspace::place::Place;
 
 /// How much of a log's end is kept with the result.
-const MOST_TAIL: u64 = 4_000;
+const MAX_TAIL: u64 = 4_000;
 
 /// How long somebody may hold the lock only to look.
-const GLANCE: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
 /// Where checks keep what they know.
 const FOLDER: &str = ".phasegate/checks";
@@ -185,8 +185,8 @@ impl Checks {
             match file.try_lock() {
                 Ok(()) => break,
                 // Somebody may only have looked whether it runs.
-                Err(TryLockError::WouldBlock) if since.elapsed() < GLANCE => {
-                    std::thread::sleep(GLANCE / 20);
+                Err(TryLockError::WouldBlock) if since.elapsed() < POLL => {
+                    std::thread::sleep(POLL / 20);
                 }
                 Err(TryLockError::WouldBlock) => return Err(CheckError::Running(name.into())),
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
@@ -210,7 +210,7 @@ impl Checks {
         let streams = Streams { input: None, output: None, log: &path };
         let end = process::run(&check.run, &self.root, timeout, &streams, &[]).map_err(failed)?;
         let seconds = since.elapsed().as_secs();
-        let mut tail = process::tail(&path, MOST_TAIL).map_err(failed)?;
+        let mut tail = process::tail(&path, MAX_TAIL).map_err(failed)?;
         let (exit_code, note) = match &end {
             End::GivenUp => return Err(CheckError::GivenUp(check.name.clone())),
             End::Exited(code) => (Some(*code), None),

@@ -17,7 +17,7 @@ pub struct FaultLine {
 }
 
 /// A log that grew beyond this is started anew; the old one is kept beside it.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Where the failures of a project are kept.
 fn in_project(root: &Path) -> Option<PathBuf> {
@@ -49,7 +49,7 @@ fn append(path: &Path, line: &FaultLine) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    if fs::metadata(path).is_ok_and(|meta| meta.len() > MOST_BYTES) {
+    if fs::metadata(path).is_ok_and(|meta| meta.len() > MAX_BYTES) {
         fs::rename(path, path.with_extension("old.jsonl"))?;
     }
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;

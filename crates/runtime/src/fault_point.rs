@@ -34,7 +34,7 @@ fn is_wanted(place: &str) -> bool {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static REACHED: AtomicUsize = AtomicUsize::new(0);
 
-    let Ok(wanted) = std::env::var("PHASEGATE_FAULT_POINT") else { return false };
+    let Ok(wanted) = std::env::var(crate::variables::FAULT_POINT) else { return false };
     let reached = REACHED.fetch_add(1, Ordering::Relaxed) + 1;
     match wanted.split_once(' ') {
         None => wanted == place,
@@ -50,7 +50,9 @@ fn strike() {
     use std::sync::atomic::{AtomicBool, Ordering};
     static RAN: AtomicBool = AtomicBool::new(false);
 
-    let Some(command) = std::env::var_os("PHASEGATE_FAULT_COMMAND") else { std::process::abort() };
+    let Some(command) = std::env::var_os(crate::variables::FAULT_COMMAND) else {
+        std::process::abort()
+    };
     if !RAN.swap(true, Ordering::Relaxed) {
         let _ = std::process::Command::new("sh").arg("-c").arg(command).status();
     }

@@ -7,35 +7,40 @@ mod detached;
 mod document;
 mod effects;
 mod errands;
+mod find;
+#[cfg(test)]
+mod on_memory;
 mod pin;
 mod runs;
 mod sessions;
 mod show;
 mod stop;
+mod tamper;
 mod transaction;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use phasegate_engine::answer::Answer;
+use phasegate_engine::decide::Fault;
 use phasegate_engine::json::Json;
 use phasegate_engine::workflow::Workflow;
 
 use crate::catalog::{Entry, LoadError};
+use crate::checks::CheckError;
 use crate::project::Project;
 use crate::run::RunId;
 use crate::store::{Store, StoreError};
 use crate::worker::Watch;
+use crate::workspace::{Documents, Workspace};
 
 pub use detached::ERRANDS;
-pub use runs::{Found, Report};
-pub use sessions::{Sign, Standing};
+pub use find::{Found, Listed};
+pub use runs::Report;
+pub use sessions::{LEASE, Sign, Standing};
 pub use stop::{Stop, Verdict};
-
-/// The event that ends a run for good.
-pub const CANCEL: &str = "cancel";
 
 /// What a run answered.
 #[derive(Clone, Debug)]
@@ -90,34 +95,61 @@ pub enum GateError {
     NotPermitted(String),
     #[error("{0}")]
     Unreadable(String),
+    /// Which run is meant is not known, or there is none.
+    #[error("{0}")]
+    UnknownRun(String),
+    #[error("there is no workflow {0:?}")]
+    UnknownWorkflow(String),
+    /// What somebody must do first: consent, or take the run over.
+    #[error("{0}")]
+    NotReady(String),
+    /// What a step wanted done in the world could not be done.
+    #[error("{0}")]
+    Effect(String),
+    /// A process could not be started, or its files could not be used.
+    #[error(transparent)]
+    Process(#[from] std::io::Error),
+    #[error(transparent)]
+    Check(#[from] CheckError),
+    /// A text or a guard of the workflow failed.
+    #[error("{0}")]
+    Fault(String),
     #[error("{0}")]
     Other(String),
+}
+
+impl From<Fault> for GateError {
+    fn from(fault: Fault) -> GateError {
+        GateError::Fault(fault.message)
+    }
 }
 
 /// The runs of a project, to look at: nothing here writes, starts or ends anything.
 pub struct Runs<'p> {
     project: &'p Project,
     store: &'p dyn Store,
-    loaded: RefCell<HashMap<String, Rc<Workflow>>>,
+    workspace: Workspace,
+    loaded: RefCell<HashMap<String, Arc<Workflow>>>,
 }
 
 impl<'p> Runs<'p> {
     /// The runs of a project.
     pub fn new(project: &'p Project) -> Runs<'p> {
-        Runs { project, store: &project.store, loaded: RefCell::default() }
+        let (store, workspace) = (&*project.store, Workspace::new(&project.root));
+        Runs { project, store, workspace, loaded: RefCell::default() }
     }
 
     /// The workflow, read once.
-    pub fn workflow(&self, name: &str) -> Result<Rc<Workflow>, GateError> {
+    pub fn workflow(&self, name: &str) -> Result<Arc<Workflow>, GateError> {
         if let Some(workflow) = self.loaded.borrow().get(name) {
             return Ok(workflow.clone());
         }
         let entry: &Entry = self
             .project
             .workflow(name)
-            .ok_or_else(|| GateError::Other(format!("there is no workflow {name:?}")))?;
+            .ok_or_else(|| GateError::UnknownWorkflow(name.to_string()))?;
         let loaded = self.project.load(entry);
-        let workflow = Rc::new(loaded.map_err(|error| GateError::Workflow(name.into(), error))?);
+        let workflow = loaded.map_err(|error| GateError::Workflow(name.into(), error))?;
         self.loaded.borrow_mut().insert(name.into(), workflow.clone());
         Ok(workflow)
     }
@@ -129,6 +161,8 @@ pub struct Gate<'p> {
     /// The journal line that this process wrote last: where its step did not take effect, because
     /// somebody edited the document, that is not the death of a process.
     own_line: RefCell<Option<(RunId, u64)>>,
+    /// The documents of each workflow, as they were found.
+    documents: RefCell<HashMap<String, Documents>>,
     /// Who sees what a worker prints, as it prints it.
     watch: Option<&'p Watch>,
     /// Whether it is that of a supervisor whose agent has ended.
@@ -147,7 +181,8 @@ impl<'p> Gate<'p> {
     /// The gate of a project.
     pub fn new(project: &'p Project) -> Gate<'p> {
         let runs = Runs::new(project);
-        Gate { runs, own_line: RefCell::default(), watch: None, supervises: false }
+        let (own_line, documents) = (RefCell::default(), RefCell::default());
+        Gate { runs, own_line, documents, watch: None, supervises: false }
     }
 
     /// The same, with somebody who watches the workers.

@@ -9,10 +9,10 @@ use phasegate_engine::digest::{digest, digest_of};
 use serde::{Deserialize, Serialize};
 
 /// A pause between two stops counts as work only up to this: a night is not spent working.
-const MOST_PAUSE: SignedDuration = SignedDuration::from_mins(30);
+const MAX_PAUSE: SignedDuration = SignedDuration::from_mins(30);
 
 /// How many states a tally remembers, to see one come back.
-const MOST_SEEN: usize = 16;
+const MAX_SEEN: usize = 16;
 
 /// What a run may use up. Zero means no limit.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -252,7 +252,7 @@ impl Tally {
 
     fn note(&mut self, now: &Situation) {
         if let Some(last) = now.last {
-            let pause = now.now.duration_since(last).min(MOST_PAUSE);
+            let pause = now.now.duration_since(last).min(MAX_PAUSE);
             self.seconds += u64::try_from(pause.as_secs()).unwrap_or(0);
         }
         self.blocks_in_a_row = if now.fresh { 1 } else { self.blocks_in_a_row + 1 };
@@ -265,7 +265,7 @@ impl Tally {
         if let Some(state) = &now.state {
             self.returns = if self.seen.contains(state) { self.returns + 1 } else { 0 };
             self.seen.push(state.clone());
-            if self.seen.len() > MOST_SEEN {
+            if self.seen.len() > MAX_SEEN {
                 self.seen.remove(0);
             }
         }

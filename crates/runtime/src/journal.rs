@@ -44,20 +44,20 @@ pub struct Line {
 }
 
 /// How many readings and moves a line lists, and how long a text in it may be.
-const MOST_LISTED: usize = 64;
-const MOST_TEXT: usize = 10_000;
+const MAX_LISTED: usize = 64;
+const MAX_TEXT: usize = 10_000;
 
 impl Line {
     /// Cuts what could make the line too long to read: a journal is read line by line, for years.
     #[must_use]
     pub fn bound(mut self) -> Line {
-        let more = self.moves.len().saturating_sub(MOST_LISTED);
+        let more = self.moves.len().saturating_sub(MAX_LISTED);
         if more > 0 {
-            self.moves.truncate(MOST_LISTED);
+            self.moves.truncate(MAX_LISTED);
             self.notes.push(format!("{more} more moves are not listed"));
         }
-        self.evidence.truncate(MOST_LISTED);
-        self.answer = self.answer.shortened(MOST_TEXT);
+        self.evidence.truncate(MAX_LISTED);
+        self.answer = self.answer.shortened(MAX_TEXT);
         self.event.params = shortened(&self.event.params);
         self
     }

@@ -15,9 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::agents::Record;
 use crate::checks::{Passed, Ran};
 use crate::governor::Tally;
+use crate::store::Version;
 
 /// How many readings are remembered to tell whether something has changed.
-const MOST_READINGS: usize = 256;
+const MAX_READINGS: usize = 256;
 
 /// The version of the format that is written. Version 1 was flat, and is read by [`v1`].
 pub const SCHEMA: u32 = 2;
@@ -27,7 +28,7 @@ const CURRENT: &str = "{\"schema\":2,";
 
 /// What every version of a ledger has.
 #[derive(Deserialize)]
-struct Version {
+struct Schema {
     #[serde(default)]
     schema: u32,
 }
@@ -78,13 +79,30 @@ pub struct Position {
     pub removed: bool,
     /// The version of the document in which the run was found finished: such a run is passed over
     /// without being read.
-    pub finished: Option<String>,
+    pub finished: Option<Version>,
+    /// What the last step that changed the document made of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intended: Option<Intended>,
+    /// The hash of a line that did not count, because somebody has edited the document meanwhile.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub taken_back: String,
+}
+
+/// A change of the state document, as it was decided: where the process dies before it is done, the next
+/// one does it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intended {
+    /// The document that was decided on; none where there was none.
+    pub before: Option<Version>,
+    /// The one that takes its place; none where it is removed.
+    pub after: Option<Version>,
 }
 
 /// The definition that a run keeps to.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pinned {
+    /// The text of its identity; empty where the run keeps to none yet.
     pub digest: String,
     /// The digest of the copy that was made of it.
     pub copy: String,
@@ -189,6 +207,14 @@ pub struct Last {
     pub at: Timestamp,
     pub event: String,
     pub answer: Answer,
+    /// It waits for what another process does for the run.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub elsewhere: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// What was begun for an event that waits for it.
@@ -276,7 +302,7 @@ impl Ledger {
         if bytes.starts_with(CURRENT.as_bytes()) {
             return serde_json::from_slice(bytes).map_err(unreadable);
         }
-        let Version { schema } = serde_json::from_slice(bytes).map_err(unreadable)?;
+        let Schema { schema } = serde_json::from_slice(bytes).map_err(unreadable)?;
         match schema {
             ..=1 => v1::read(bytes).map_err(unreadable),
             SCHEMA => serde_json::from_slice(bytes).map_err(unreadable),
@@ -323,6 +349,17 @@ impl Ledger {
         }
     }
 
+    /// Whether the run is over, as far as the ledger knows, and nothing is left to be said or done about it.
+    pub fn is_settled(&self) -> bool {
+        let cancelled = self.session.cancelled.as_ref();
+        let is_over =
+            cancelled.is_some() || self.position.removed || self.position.finished.is_some();
+        is_over
+            && cancelled.is_none_or(|cancelled| cancelled.told)
+            && self.session.pending_notices.is_empty()
+            && self.work.agents.values().all(Record::is_over)
+    }
+
     /// The outcome that was last recorded.
     pub fn outcome(&self) -> Option<Outcome> {
         self.session.last.as_ref().and_then(|last| last.answer.outcome())
@@ -334,7 +371,7 @@ pub fn remembered(readings: &[Reading]) -> BTreeMap<String, String> {
     readings
         .iter()
         .filter(|reading| !reading.digest.is_empty())
-        .take(MOST_READINGS)
+        .take(MAX_READINGS)
         .map(|reading| (reading.query.clone(), reading.digest.clone()))
         .collect()
 }

@@ -13,7 +13,7 @@ use crate::fault_log;
 use crate::run::RunId;
 
 /// How much of a message is told.
-const MOST_TEXT: usize = 2_000;
+const MAX_TEXT: usize = 2_000;
 
 /// How it is told. Only the user's own configuration says that: a project's could make anybody run
 /// anything.
@@ -78,7 +78,7 @@ impl Notify {
         // What is told must fit on a command line, and in a pipe that nobody reads.
         let plain = |c: &char| !c.is_control() || *c == '\n';
         let text = answer.text().unwrap_or_default().trim();
-        let message: String = text.chars().filter(plain).take(MOST_TEXT).collect();
+        let message: String = text.chars().filter(plain).take(MAX_TEXT).collect();
         let body = json!({
             "title": title, "message": message, "run": run, "workflow": run.workflow,
             "phase": phase, "what": what, "outcome": answer.outcome(),

@@ -23,6 +23,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::paths;
 use crate::proc;
 use crate::run::RunId;
+use crate::variables;
 
 /// The words of the command that supervises.
 pub const AGENT_RUN: [&str; 2] = ["agent", "run"];
@@ -34,22 +35,16 @@ pub const SUPERVISE: &str = "supervise";
 pub const SUPERVISE_SESSION: &str = "supervise-session";
 
 /// How much of its output is kept.
-const MOST_TAIL: u64 = 4_000;
+const MAX_TAIL: u64 = 4_000;
 
 /// How long a group may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How deep the descendants of a process are followed.
-const MOST_GENERATIONS: usize = 64;
+const MAX_GENERATIONS: usize = 64;
 
 /// More output than this is a fault of the program.
-const MOST_OUTPUT: u64 = 64 << 20;
-
-/// Who has this token leads the work: nobody below us does.
-pub const SERVER_TOKEN: &str = "PHASEGATE_HTTP_TOKEN";
-
-/// Hooks below a process of ours let every stop go: an agent in it is not the one that is gated.
-pub const DISABLE: &str = "PHASEGATE_DISABLE";
+const MAX_OUTPUT: u64 = 64 << 20;
 
 /// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,8 +136,8 @@ fn run_as(
         .args(command)
         .current_dir(folder)
         .envs(variables.iter().copied())
-        .env_remove(SERVER_TOKEN)
-        .env(DISABLE, "1")
+        .env_remove(variables::HTTP_TOKEN)
+        .env(variables::DISABLE, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(log)
@@ -160,16 +155,17 @@ fn run_as(
     serde_json::from_str(&report).map_err(|_| io::Error::other("its supervisor died"))
 }
 
-/// Starts this program again, and lets it go: whoever asked need not live on.
+/// Starts this program again, and lets it go: whoever asked need not live on. What is held is handed over
+/// as its stdin, so that nobody sees it free in between, and it is free when that process ends.
 ///
 /// # Errors
 /// Where it cannot be started.
-pub fn start_detached(root: &Path, arguments: &[&str]) -> io::Result<()> {
+pub fn start_detached(root: &Path, arguments: &[&str], held: Exclusive) -> io::Result<()> {
     let child = Command::new(std::env::current_exe()?)
         .arg("-C")
         .arg(root)
         .args(arguments)
-        .stdin(Stdio::null())
+        .stdin(held.0)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .process_group(0)
@@ -186,7 +182,7 @@ pub fn output(command: &[String], folder: &Path, timeout: Duration) -> io::Resul
     let log = tempfile::NamedTempFile::new()?;
     let streams = Streams { input: None, output: None, log: log.path() };
     let end = run(command, folder, timeout, &streams, &[])?;
-    let text = tail(log.path(), MOST_TAIL)?;
+    let text = tail(log.path(), MAX_TAIL)?;
     Ok(match end {
         End::Exited(0) => (true, text),
         End::Exited(_) => (false, text),
@@ -203,20 +199,20 @@ pub fn log_name(run: &RunId, who: &str) -> String {
 
 /// Held while somebody is at work for a run: it ends with the process, so nothing has to be guessed.
 #[derive(Debug)]
-pub struct Alone(#[expect(dead_code, reason = "closing it releases the lock")] File);
+pub struct Exclusive(File);
 
 /// Takes the place of the only one who works for a run in a folder; none where somebody has it.
 ///
 /// # Errors
 /// Where the lock cannot be made.
-pub fn alone(root: &Path, folder: &str, run: &RunId) -> io::Result<Option<Alone>> {
+pub fn try_exclusive(root: &Path, folder: &str, run: &RunId) -> io::Result<Option<Exclusive>> {
     let place = format!("{folder}/{}.lock", filename(&run.to_string()));
     let path = paths::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))?;
     std::fs::create_dir_all(root.join(folder))?;
     paths::ignored_by_git(&root.join(folder))?;
     let lock = OpenOptions::new().create(true).append(true).open(path)?;
     match lock.try_lock() {
-        Ok(()) => Ok(Some(Alone(lock))),
+        Ok(()) => Ok(Some(Exclusive(lock))),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error),
     }
@@ -321,7 +317,7 @@ pub fn watch(
         if since.elapsed() > timeout {
             break End::TimedOut;
         }
-        if printed() > MOST_OUTPUT {
+        if printed() > MAX_OUTPUT {
             break End::Flooded;
         }
         std::thread::sleep(pause);
@@ -366,7 +362,7 @@ fn is_agent(pid: Pid) -> bool {
 
 /// Ends all children, and those that they leave behind.
 fn end_orphans(which: Orphans) {
-    for _ in 0..MOST_GENERATIONS {
+    for _ in 0..MAX_GENERATIONS {
         let mut children = children();
         if which == Orphans::ButAgents {
             children.retain(|child| !is_agent(*child));

@@ -1,13 +1,15 @@
 //! A project: the folder that runs belong to, found by looking upward.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use phasegate_engine::glob;
+use phasegate_engine::workflow::Workflow;
 
-use crate::catalog::{self, Entry, LoadError};
+use crate::catalog::{self, Entry, LoadError, Memory};
 use crate::config::Config;
-use crate::file_store::FileStore;
-use crate::place::Place;
+use crate::store::{FileStore, Store};
+use crate::workspace::place::Place;
 
 /// A project with its configuration and its workflows.
 #[derive(Debug)]
@@ -15,7 +17,9 @@ pub struct Project {
     pub root: PathBuf,
     pub config: Config,
     pub workflows: Vec<Entry>,
-    pub store: FileStore,
+    pub store: Box<dyn Store>,
+    /// Where resolved workflows are remembered, if anywhere.
+    pub memory: Option<Arc<Memory>>,
 }
 
 /// Why a project cannot be opened.
@@ -74,8 +78,8 @@ impl Project {
         let config =
             Config::load(&root).map_err(|message| ConfigError { root: root.clone(), message })?;
         let workflows = catalog::of_project(&root, general);
-        let store = FileStore::new(&root);
-        Ok(Project { root, config, workflows, store })
+        let store = Box::new(FileStore::new(&root));
+        Ok(Project { root, config, workflows, store, memory: None })
     }
 
     /// The workflow of that name.
@@ -87,8 +91,11 @@ impl Project {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn load(&self, entry: &Entry) -> Result<phasegate_engine::workflow::Workflow, LoadError> {
-        entry.load(&self.config)
+    pub fn load(&self, entry: &Entry) -> Result<Arc<Workflow>, LoadError> {
+        match &self.memory {
+            Some(memory) => entry.recall(&self.config, memory),
+            None => Ok(Arc::new(entry.load(&self.config)?)),
+        }
     }
 }
 

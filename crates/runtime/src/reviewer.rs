@@ -6,24 +6,21 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use phasegate_clients::{Cost, Judged};
 use phasegate_engine::digest::digest;
 use phasegate_engine::step::Review;
-use serde::Deserialize;
 
 use crate::fault_point;
-use crate::headless::{self, SETTINGS};
 use crate::paths;
 use crate::process::{self, End, Streams};
 use crate::run::RunId;
+use crate::variables;
 
 /// Where reviewers leave their logs, while there is something to see in them.
 pub const FOLDER: &str = ".phasegate/reviews";
 
-/// What the usual client is asked for.
-const SCHEMA: &str = r#"{"type":"object","properties":{"verdict":{"type":"string","enum":["PASS","FAIL"]}},"required":["verdict"]}"#;
-
 /// More output than this is no verdict.
-const MOST_OUTPUT: u64 = 16 << 20;
+const MAX_OUTPUT: u64 = 16 << 20;
 
 /// What came of a review.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,25 +31,6 @@ pub struct Reviewed {
     /// What it cost, in millionths of a dollar.
     pub micro_dollars: u64,
     pub turns: u64,
-}
-
-/// What Claude Code prints, and what another program may print instead.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Printed {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    is_error: bool,
-    subtype: Option<String>,
-    structured_output: Option<Verdict>,
-    verdict: Option<String>,
-    total_cost_usd: Option<f64>,
-    num_turns: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Verdict {
-    verdict: Option<String>,
 }
 
 /// Makes a review.
@@ -81,7 +59,7 @@ pub fn review(root: &Path, run: &RunId, wanted: &Review) -> Result<Reviewed, Str
     let command = command(wanted)?;
     let streams = Streams { input: Some(&input), output: Some(&output), log: &log };
     let model = wanted.model.as_deref().unwrap_or_default();
-    let told = [("PHASEGATE_REVIEW", wanted.file.as_str()), ("PHASEGATE_MODEL", model)];
+    let told = [(variables::REVIEW, wanted.file.as_str()), (variables::MODEL, model)];
     let end = process::run(&command, root, wanted.timeout, &streams, &told).map_err(failed);
     let judged = end.and_then(|end| judge(&end, wanted, &output, &file));
     fault_point::reach("after-review");
@@ -105,14 +83,8 @@ fn command(wanted: &Review) -> Result<Vec<String>, String> {
     if !wanted.run.is_empty() {
         return Ok(wanted.run.clone());
     }
-    let flags = ["--print", "--output-format", "json", "--json-schema", SCHEMA];
-    let more = ["--settings", SETTINGS, "--strict-mcp-config", "--no-session-persistence"];
-    let mut command = vec!["claude".to_string()];
-    command.extend(flags.into_iter().chain(more).map(str::to_string));
-    command.extend(headless::review_permissions());
-    let model = headless::model_flags(wanted.model.as_deref());
-    command.extend(model.map_err(|why| format!("reviewer {}: {why}", wanted.reviewer))?);
-    Ok(command)
+    let command = phasegate_clients::headless().reviewer(wanted.model.as_deref());
+    command.map_err(|why| format!("reviewer {}: {why}", wanted.reviewer))
 }
 
 fn judge(end: &End, wanted: &Review, output: &PathBuf, file: &Path) -> Result<Reviewed, String> {
@@ -121,42 +93,14 @@ fn judge(end: &End, wanted: &Review, output: &PathBuf, file: &Path) -> Result<Re
         End::NotStarted(why) => return Err(why.clone()),
         other => return Err(format!("it {}", other.in_words(wanted.timeout))),
     }
-    if fs::metadata(output).map_or(0, |meta| meta.len()) > MOST_OUTPUT {
+    if fs::metadata(output).map_or(0, |meta| meta.len()) > MAX_OUTPUT {
         return Err("its answer is too long".into());
     }
-    let answer = verdict(&fs::read(output).unwrap_or_default())?;
+    let printed = fs::read(output).unwrap_or_default();
+    let Judged { pass, cost } = phasegate_clients::headless().verdict(&printed)?;
     let review = fs::read(file).ok().filter(|review| !review.trim_ascii().is_empty());
     let review =
         review.ok_or_else(|| format!("it gave a verdict, but wrote no {}", wanted.file))?;
-    Ok(Reviewed { digest: digest(&review), ..answer })
-}
-
-/// The verdict in an answer: never one in prose.
-fn verdict(answer: &[u8]) -> Result<Reviewed, String> {
-    let none = || "it gave no verdict".to_string();
-    let mut value: serde_json::Value = serde_json::from_slice(answer).map_err(|_| none())?;
-    // With `verbose` set somewhere, the client prints all events; the last is the result.
-    if let serde_json::Value::Array(events) = &mut value {
-        value = events.pop().unwrap_or_default();
-    }
-    let output: Printed = serde_json::from_value(value).map_err(|_| none())?;
-    if output.is_error {
-        let why = output.subtype.unwrap_or_else(|| "an error".into());
-        return Err(format!("it failed: {why}"));
-    }
-    // Another program's verdict stands at the top; the client's own stands only in its place.
-    let top = output.verdict.filter(|_| output.kind.is_none());
-    let said = output.structured_output.and_then(|it| it.verdict).or(top);
-    let pass = match said.as_deref() {
-        Some("PASS") => true,
-        Some("FAIL") => false,
-        _ => return Err(none()),
-    };
-    let micro_dollars = headless::micro_dollars(output.total_cost_usd);
-    Ok(Reviewed {
-        pass,
-        digest: String::new(),
-        micro_dollars,
-        turns: output.num_turns.unwrap_or(0),
-    })
+    let Cost { micro_dollars, turns } = cost;
+    Ok(Reviewed { pass, digest: digest(&review), micro_dollars, turns })
 }

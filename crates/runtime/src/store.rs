@@ -1,98 +1,164 @@
-//! Where runs are kept, as an interface: documents with compare-and-set, an append-only journal
-//! for each run, and the exclusive use of a run. Nothing here speaks of files.
+//! Where runs are kept, as an interface: ledgers and definitions with compare-and-set, a journal for each
+//! run, the exclusive use of a run, an index of the open ones, and news of changes. Nothing here speaks of
+//! files: those of the project are the [`workspace`](crate::workspace)'s.
 
-use jiff::Timestamp;
+mod files;
+#[cfg(test)]
+mod memory;
+#[cfg(test)]
+mod suite;
+
+use std::any::Any;
+use std::fmt;
+
+use phasegate_engine::evidence::NoEvidence;
+use serde::{Deserialize, Serialize};
 
 use crate::run::RunId;
 
+pub use files::FileStore;
+#[cfg(test)]
+pub use memory::MemoryStore;
+
 /// A stored value's name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// A state document, by its place.
-    Document(String),
-    /// A text, by its place: whatever it is, it stays as it is.
-    Text(String),
     /// A run's bookkeeping.
     Ledger(RunId),
     /// The same as version 0.1.0 keeps it, which does not look at versions: it has another name, so that
     /// neither overwrites what the other knows.
     OldLedger(RunId),
-    /// A run's journal, as a whole.
-    Journal(RunId),
     /// The definition that a run keeps to.
     Definition(RunId),
 }
 
-/// A stored value and what it was when it was read.
+impl Key {
+    /// The run that it belongs to.
+    pub fn run(&self) -> &RunId {
+        let (Key::Ledger(run) | Key::OldLedger(run) | Key::Definition(run)) = self;
+        run
+    }
+}
+
+/// A value and what it was when it was read.
 #[derive(Clone, Debug)]
 pub struct Stored {
     pub bytes: Vec<u8>,
     pub version: Version,
 }
 
-/// Tells two states of a value apart. Opaque.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version(pub String);
+/// Tells two states of a value apart, and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Version(String);
 
-/// Why the store did not do what it was asked.
+impl Version {
+    /// The version that whoever stores the value knows by this text.
+    pub(crate) fn new(text: String) -> Version {
+        Version(text)
+    }
+
+    /// That text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Why nothing was read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Somebody else changed the value since it was read.
     #[error("{0} was changed by someone else meanwhile")]
     Conflict(String),
     /// Another process has had the run for too long.
-    #[error("another process has been using run {0} for {1} seconds")]
-    Busy(RunId, u64),
-    /// The place is not allowed.
+    #[error("another process has been using {0} for {1} seconds")]
+    Busy(Lock, u64),
+    /// What was asked for is not allowed.
     #[error("{0}")]
     Refused(String),
     /// The medium failed.
-    #[error("{what}: {source}")]
-    Io { what: String, source: std::io::Error },
+    #[error("{0}")]
+    Failed(String),
 }
 
-/// The exclusive use of a run; it ends when this is dropped, or with the process.
-pub trait Lease {}
-
-/// A new value that is ready to be put in the place of the old one. Where it is not put, nothing is left
-/// of it.
-pub trait Prepared {
-    /// The version that it will be.
-    fn version(&self) -> Version;
-
-    /// Puts it in its place, whole or not at all, if the old one is still what was expected.
-    fn put(self: Box<Self>) -> Result<(), StoreError>;
+impl From<NoEvidence> for StoreError {
+    fn from(why: NoEvidence) -> StoreError {
+        StoreError::Refused(why.to_string())
+    }
 }
+
+/// What one process may use at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Lock {
+    Run(RunId),
+    /// The names of a workflow's runs, while a new one is chosen.
+    Workflow(String),
+}
+
+impl fmt::Display for Lock {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Lock::Run(run) => write!(out, "run {run}"),
+            Lock::Workflow(workflow) => write!(out, "workflow {workflow}"),
+        }
+    }
+}
+
+/// The exclusive use of something: it ends when this is dropped, or with the process.
+pub struct Held {
+    /// What a process that died had left behind, and what became of it.
+    pub repairs: Vec<String>,
+    #[expect(dead_code, reason = "held, not read: dropping it ends the exclusive use")]
+    guard: Box<dyn Any>,
+}
+
+/// A new value, and what it replaces.
+#[derive(Clone, Debug)]
+pub struct Put {
+    pub key: Key,
+    /// The value must still be this; none where there must be none.
+    pub expected: Option<Version>,
+    pub bytes: Vec<u8>,
+}
+
+/// What a transaction writes: all of it counts, or nothing does.
+#[derive(Clone, Debug)]
+pub struct Batch<'b> {
+    /// The journal's next line.
+    pub line: Option<&'b str>,
+    pub puts: Vec<Put>,
+    /// A value that the others make superfluous, if it is still what it was.
+    pub remove: Option<(Key, Version)>,
+    /// Whether the run still answers or waits for something: such runs are in the index.
+    pub open: bool,
+}
+
+/// Lines of a journal.
+pub type Lines<'s> = Box<dyn Iterator<Item = Result<String, StoreError>> + 's>;
+
+/// Calls back until it is dropped.
+pub trait Watch: Send {}
 
 /// A store of runs.
-pub trait Store {
-    /// Waits for the exclusive use of a run; of a workflow, where the run has no name.
-    fn lease(&self, run: &RunId, document: &Key) -> Result<Box<dyn Lease>, StoreError>;
+pub trait Store: fmt::Debug {
+    /// Waits for the exclusive use of a run or a workflow. What a process that died has left half done is
+    /// brought to its end, or removed.
+    fn lock(&self, lock: &Lock) -> Result<Held, StoreError>;
 
-    /// The runs that have a ledger or a journal, whether or not their documents exist.
+    /// Every run that has a ledger or a journal.
     fn runs(&self) -> Vec<RunId>;
 
-    /// The places of state documents that match a pattern, sorted.
-    fn documents(&self, pattern: &str) -> Result<Vec<String>, StoreError>;
+    /// Whether it keeps anything of a run.
+    fn has(&self, run: &RunId) -> bool;
 
-    /// Places that match a pattern whose `*` stands for a folder: one for each folder, whether or
-    /// not the document is there.
-    fn places(&self, pattern: &str) -> Result<Vec<String>, StoreError>;
+    /// The runs that are open. Some that are over may be among them: that costs only time.
+    fn open_runs(&self) -> Vec<RunId>;
 
-    /// When a document, or something that lies beside it, was last changed; none where there is
-    /// nothing.
-    fn changed_at(&self, place: &str) -> Option<Timestamp>;
+    /// The runs that were over last, the latest first, at most so many.
+    fn over_runs(&self, most: usize) -> Vec<RunId>;
 
-    /// The order of some places of documents, the one first where something was changed last. Of very
-    /// many, those that are far behind may be in a coarser order.
-    fn latest_first(&self, places: &[&str]) -> Vec<usize>;
-
-    /// Notes that a run has ended in this version of its document. What is lost of it costs only
-    /// time.
-    fn note_ended(&self, run: &RunId, version: &Version);
-
-    /// Whether that was noted of a run, and its document is still the same.
-    fn has_ended(&self, run: &RunId, place: &str) -> bool;
+    /// Takes a run that is over out of the index.
+    fn note_over(&self, run: &RunId);
 
     /// A value, or none.
     fn get(&self, key: &Key) -> Result<Option<Stored>, StoreError>;
@@ -100,40 +166,25 @@ pub trait Store {
     /// The version of a value without the value.
     fn version(&self, key: &Key) -> Result<Option<Version>, StoreError>;
 
-    /// Removes a value, if it is still what `expected` says.
-    fn remove(&self, key: &Key, expected: &Version) -> Result<(), StoreError>;
+    /// Writes what a transaction comes to. Whoever calls it holds the run's lock.
+    fn commit(&self, run: &RunId, batch: &Batch) -> Result<(), StoreError>;
 
-    /// Gets a new value ready: whatever can fail for want of room or rights fails now, and nobody sees
-    /// it yet. It replaces a value that is what `expected` says (`None`: absent).
-    fn prepare(
-        &self,
-        key: &Key,
-        expected: Option<&Version>,
-        bytes: &[u8],
-    ) -> Result<Box<dyn Prepared + '_>, StoreError>;
-
-    /// Stores a value, whole or not at all.
-    fn put(&self, key: &Key, expected: Option<&Version>, bytes: &[u8]) -> Result<(), StoreError> {
-        self.prepare(key, expected, bytes)?.put()
-    }
-
-    /// Adds a line to a text, made where there is none.
-    fn append_text(&self, place: &str, line: &str) -> Result<(), StoreError>;
-
-    /// Moves what is at a place to another, where nothing may be yet. What is not there is not moved.
-    fn move_text(&self, from: &str, to: &str) -> Result<(), StoreError>;
-
-    /// Moves a value that cannot be understood out of the way; where to. Where every value is kept
-    /// anyway, it stays, and the next one is put after it.
+    /// Moves a value that cannot be understood out of the way; where people find it.
     fn set_aside(&self, key: &Key) -> Result<String, StoreError>;
 
-    /// Adds a line to a run's journal, durably.
-    fn append(&self, run: &RunId, line: &str) -> Result<(), StoreError>;
+    /// The same for a journal.
+    fn set_journal_aside(&self, run: &RunId) -> Result<String, StoreError>;
 
-    /// The last whole line of a run's journal, and what was cut off behind it when a process died
-    /// while writing.
-    fn last_line(&self, run: &RunId) -> Result<(Option<String>, usize), StoreError>;
+    /// A journal from its beginning.
+    fn forwards(&self, run: &RunId) -> Lines<'_>;
 
-    /// All whole lines of a run's journal.
-    fn lines(&self, run: &RunId) -> Result<Vec<String>, StoreError>;
+    /// A journal from its end.
+    fn backwards(&self, run: &RunId) -> Lines<'_>;
+
+    /// Calls back after every change of a run, and perhaps more often.
+    fn watch(
+        &self,
+        run: &RunId,
+        changed: Box<dyn Fn() + Send>,
+    ) -> Result<Box<dyn Watch>, StoreError>;
 }

@@ -6,22 +6,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use phasegate_engine::digest::digest;
+use phasegate_engine::identity::Identity;
 
 use crate::catalog::Origin;
 use crate::config::user_folder;
-
-/// Trusts everything, where nobody can be asked.
-const ALL: &str = "PHASEGATE_TRUST_ALL";
+use crate::variables;
 
 /// Whether a definition may run commands: a built-in one, the user's own, or one that the user has
 /// consented to.
-pub fn is_trusted(root: &Path, origin: &Origin, definition: &str) -> bool {
+pub fn is_trusted(root: &Path, origin: &Origin, definition: &Identity) -> bool {
     let own = match origin {
         // A project's configuration can change what it runs.
-        Origin::BuiltIn => !definition.contains(" with "),
+        Origin::BuiltIn => !definition.is_configured(),
         Origin::File(path) => user_folder().is_some_and(|folder| path.starts_with(folder)),
     };
-    own || std::env::var_os(ALL).is_some_and(|value| value == "1")
+    own || variables::is_on(variables::TRUST_ALL)
         || place(root, definition).is_some_and(|place| place.is_file())
 }
 
@@ -29,7 +28,7 @@ pub fn is_trusted(root: &Path, origin: &Origin, definition: &str) -> bool {
 ///
 /// # Errors
 /// Where that cannot be written.
-pub fn trust(root: &Path, path: &Path, definition: &str) -> io::Result<()> {
+pub fn trust(root: &Path, path: &Path, definition: &Identity) -> io::Result<()> {
     let place =
         place(root, definition).ok_or_else(|| io::Error::other("there is no home folder"))?;
     if let Some(folder) = place.parent() {
@@ -42,7 +41,7 @@ pub fn trust(root: &Path, path: &Path, definition: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// Where that cannot be removed.
-pub fn distrust(root: &Path, definition: &str) -> io::Result<bool> {
+pub fn distrust(root: &Path, definition: &Identity) -> io::Result<bool> {
     let Some(place) = place(root, definition) else { return Ok(false) };
     match fs::remove_file(place) {
         Ok(()) => Ok(true),
@@ -53,7 +52,7 @@ pub fn distrust(root: &Path, definition: &str) -> io::Result<bool> {
 
 /// Where the consent is kept. It is for one project: the same command line runs another program in
 /// another one.
-fn place(root: &Path, definition: &str) -> Option<PathBuf> {
+fn place(root: &Path, definition: &Identity) -> Option<PathBuf> {
     let base = match std::env::var_os("XDG_DATA_HOME") {
         Some(folder) if !folder.is_empty() => PathBuf::from(folder),
         _ => PathBuf::from(std::env::var_os("HOME")?).join(".local/share"),

@@ -19,7 +19,7 @@ use crate::run::RunId;
 pub const FOLDER: &str = ".phasegate/workers";
 
 /// How often what a worker prints is looked at.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 
 /// Files that are written within so short a time may have the same date.
 const TICK: SignedDuration = SignedDuration::from_millis(1);
@@ -71,7 +71,7 @@ pub fn work(root: &Path, run: &RunId, work: &Work, watch: Option<&Watch>) -> io:
         }
     };
     let end = loop {
-        match end.recv_timeout(GLANCE) {
+        match end.recv_timeout(POLL) {
             Ok(end) => break end,
             Err(RecvTimeoutError::Timeout) => show(),
             Err(RecvTimeoutError::Disconnected) => break Err(io::Error::other("it was given up")),

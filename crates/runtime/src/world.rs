@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use indexmap::IndexMap;
 use jiff::Timestamp;
+use phasegate_clients::Client;
 use phasegate_engine::check::CheckResult;
 use phasegate_engine::evidence::{Evidence, NoEvidence};
 use phasegate_engine::json::Json;
@@ -15,27 +16,28 @@ use crate::agents::Record;
 use crate::checks::Checks;
 use crate::git;
 use crate::paths::{Walk, inside};
-use crate::place::Place;
-use crate::topics;
-use crate::transcript;
+use crate::workspace::place::Place;
+use crate::workspace::topics;
 
 /// A file larger than this is no evidence.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// What the client told about the agent.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct ClientReport {
+    /// Who told it, and can read the transcript.
+    pub client: &'static dyn Client,
     /// The last message, where the payload has it.
     pub last_message: Option<String>,
     /// The transcript's file.
     pub transcript: Option<PathBuf>,
 }
 
-impl Told {
+impl ClientReport {
     /// Whether the agent used a tool since it was last told to go on, as far as the transcript
     /// says.
     pub fn used_tools(&self) -> Option<bool> {
-        transcript::used_tools(self.transcript.as_deref()?)
+        self.client.used_tools(self.transcript.as_deref()?)
     }
 }
 
@@ -43,7 +45,7 @@ impl Told {
 #[derive(Debug)]
 pub struct World {
     root: PathBuf,
-    told: Told,
+    told: ClientReport,
     turn: OnceLock<Vec<String>>,
     checks: Option<Checks>,
     agents: IndexMap<String, Record>,
@@ -51,7 +53,7 @@ pub struct World {
 
 impl World {
     /// The world of the project at `root`.
-    pub fn new(root: &Path, told: Told) -> World {
+    pub fn new(root: &Path, told: ClientReport) -> World {
         let (root, turn, agents) = (root.to_path_buf(), OnceLock::new(), IndexMap::new());
         World { root, told, turn, checks: None, agents }
     }
@@ -81,14 +83,15 @@ impl World {
 impl Evidence for World {
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, NoEvidence> {
         if let Place::Topic(folder, topic) = Place::of(path) {
-            let latest = topics::latest(&inside(&self.root, folder)?, topic);
+            let topic = topics::Topic::new(&self.root, inside(&self.root, folder)?, topic);
+            let latest = topic.latest();
             let latest = latest.map_err(|error| NoEvidence::Unreadable(format!("{path}: {error}")));
             return Ok(latest?.map(|message| message.body.into_bytes()));
         }
         let full = inside(&self.root, path)?;
         match fs::metadata(&full) {
             Ok(meta) if meta.is_dir() => Ok(None),
-            Ok(meta) if meta.len() > MOST_BYTES => Err(NoEvidence::Unreadable(format!(
+            Ok(meta) if meta.len() > MAX_BYTES => Err(NoEvidence::Unreadable(format!(
                 "{path} has {} MB, which is too large",
                 meta.len() >> 20
             ))),
@@ -136,7 +139,7 @@ impl Evidence for World {
 
     fn said(&self, since: Option<Timestamp>) -> Vec<String> {
         let mut said = match &self.told.transcript {
-            Some(path) => transcript::since_spoken_to(path, since),
+            Some(path) => self.told.client.since_spoken_to(path, since),
             None => Vec::new(),
         };
         self.with_last_message(&mut said);
@@ -174,7 +177,7 @@ impl Evidence for World {
     fn turn(&self) -> Vec<String> {
         let turn = self.turn.get_or_init(|| {
             let mut turn = match &self.told.transcript {
-                Some(path) => transcript::current_turn(path),
+                Some(path) => self.told.client.current_turn(path),
                 None => Vec::new(),
             };
             self.with_last_message(&mut turn);

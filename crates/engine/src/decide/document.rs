@@ -125,10 +125,7 @@ impl<'w> Deciding<'w> {
         let name = format!("state.{}", path.join("."));
         if value != Json::Null {
             let fits = self.workflow.records.declare(&ty, &mut value, &name);
-            fits.map_err(|found| {
-                let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-                Fault::new(format!("a rule sets what does not fit: {}", found.join("; ")))
-            })?;
+            fits.map_err(|found| Fault::new(format!("a rule sets what does not fit: {found}")))?;
         }
         self.put(&path, value)
     }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use toml::Spanned;
 
+use super::Resolver;
 use super::records::literal;
-use super::{EVENTS, Resolver};
 use crate::check::{self, Check};
 use crate::definition::{
     ActionText, AgentText, By, CheckText, CommandLineText, CommandText, ParamText, ParamType,
     ReviewerText, WorkerText,
 };
+use crate::events::EventKind;
 use crate::json::Json;
 use crate::step::Actor;
 use crate::types::{Records, Type};
@@ -51,7 +52,7 @@ impl Resolver<'_> {
         // Two words make a command with a command of its own: `review plan`.
         if !name.get_ref().split(' ').all(|word| plain(word) && word != "help")
             || name.get_ref().split(' ').count() > 2
-            || EVENTS.contains(&name.get_ref().as_str())
+            || EventKind::of(name.get_ref()) != EventKind::Action
         {
             let message = format!(
                 "{:?} cannot name an action: use lower-case letters, digits, `-` and `_`, in one word or two, and no event's name",

@@ -59,7 +59,7 @@ impl Resolver<'_> {
                 let Some(mut default) = field.default.clone() else { continue };
                 let name = format!("the default of `{}`", field.name);
                 if let Err(found) = records.declare(&field.ty, &mut default, &name) {
-                    self.error(text.name.span(), "default", found[0].to_string());
+                    self.error(text.name.span(), "default", found.0[0].to_string());
                 }
             }
         }

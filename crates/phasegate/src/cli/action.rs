@@ -1,24 +1,27 @@
 //! The commands of a workflow, made from the actions that it declares.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use phasegate_engine::answer::{Answer, Outcome as Ended, Until};
+use phasegate_engine::bom;
 use phasegate_engine::decide::{params, phase_name};
 use phasegate_engine::definition::ParamType;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::types::Type;
-use phasegate_engine::workflow::{Action, Does, Param, TextId, Workflow};
+use phasegate_engine::workflow::{Action, Does, Param, Workflow};
 use phasegate_runtime::caller;
 use phasegate_runtime::catalog::Entry;
 use phasegate_runtime::config::Config;
-use phasegate_runtime::gate::{Answered, Found, Gate, GateError};
+use phasegate_runtime::gate::{Answered, Found, Gate};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::run::RunId;
 
 use super::{Failed, Outcome, event, session};
+use crate::perform::{Asked, Performed, Shown};
 use crate::{print, request};
 
 /// What a workflow that declares no way to start can still do.
@@ -141,54 +144,46 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     }
     let caller = gate.caller()?.for_workflow(&workflow);
     let given = given(&project.root, &workflow, action, matches)?;
-    let event = request::event(&action.name, &caller, session(), given);
+    let run = matches.try_get_one::<String>("run").ok().flatten().map(String::as_str);
+    let asked = Asked { gate: &gate, workflow: &workflow, action, caller: &caller, run };
+    let (performed, event) = asked.perform(|_| Ok::<Json, Infallible>(given))?;
     let as_json = matches.get_flag("json");
-    if let Does::Create { name, document, shows } = &action.does {
-        let (run, answered) = gate.start(&workflow, (*name, *document), &event)?;
-        let is_new = answered.is_none();
-        return match answered {
+    match performed {
+        Performed::Created { run, answered, shows } => match answered {
             Some(answered) if answered.answer.text().is_some() => {
-                let told = Json::object();
-                Ok(say(&answered, as_json.then_some(&told)))
+                Ok(say(&answered, as_json.then(Json::object).as_ref()))
             }
             _ => {
-                let shown = shows.map(|text| {
-                    let run = gate.run(&run.to_string())?;
-                    gate.show(&workflow, &run, text, &event)
-                });
-                let code = started(&workflow, &run, shown.transpose()?.as_deref(), is_new, as_json);
-                let found = gate.run(&run.to_string())?;
-                if let (Some(headline), false) = (gate.headline(&found, &event), as_json) {
+                let shown = shows.map(|text| gate.show(&workflow, &run, text, &event));
+                let shown = shown.transpose()?;
+                started(&workflow, &run.id, shown.as_deref(), answered.is_none(), as_json);
+                if !as_json && let Some(headline) = gate.headline(&run, &event) {
                     print::line(&print::headline(&headline));
                 }
-                code
+                Ok(ExitCode::SUCCESS)
             }
-        };
-    }
-    if let Does::Show { text, json, alone: true } = &action.does {
-        let show = |text: TextId| gate.show_alone(&workflow, text, &event);
-        return show_text(show, *text, *json, action_name, as_json.then(Json::object));
-    }
-    let chosen = matches.get_one::<String>("run").map(String::as_str);
-    let looks = matches!(action.does, Does::Show { .. });
-    let run = request::run(&gate, name, &caller, chosen, looks)?;
-    match &action.does {
-        Does::Show { text, json, .. } => {
-            if let Some(told) = gate.claim(&run, &event)? {
-                print::note(&format!("note: {told}"));
+        },
+        Performed::Shown(shown) => {
+            if let Some(note) = &shown.note {
+                print::note(&format!("note: {note}"));
             }
-            let show = |text: TextId| gate.show(&workflow, &run, text, &event);
-            let told = told(&gate, &workflow, &run, &event);
-            show_text(show, *text, *json, action_name, as_json.then_some(told))
+            let text = if as_json {
+                shown_json(&asked, &shown, &event, action_name)?
+            } else {
+                asked.render(&shown, shown.text, &event)?
+            };
+            print::out(text.trim_end());
+            print::line("");
+            Ok(ExitCode::SUCCESS)
         }
-        _ => {
-            let answered = gate.act(&run, &event)?;
-            let run = gate.run(&run.id.to_string())?;
-            let told = told(&gate, &workflow, &run, &event);
-            let code = say(&answered, as_json.then_some(&told));
-            if let (Some(headline), false) = (gate.headline(&run, &event), as_json) {
+        Performed::Acted { run, answered } => {
+            if as_json {
+                return Ok(say(&answered, Some(&told(&gate, &workflow, &run, &event))));
+            }
+            let code = say(&answered, None);
+            if let Some(headline) = gate.headline(&run, &event) {
                 print::line(&print::headline(&headline));
-            } else if answered.answer.text().is_none() && !as_json {
+            } else if answered.answer.text().is_none() {
                 let phase = phase_name(&workflow, &answered.document);
                 let outer = workflow.outer();
                 let about = outer.phase(&phase).and_then(|id| outer.get(id).about.clone());
@@ -200,25 +195,14 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     }
 }
 
-fn show_text(
-    show: impl Fn(TextId) -> Result<String, GateError>,
-    text: TextId,
-    json: Option<TextId>,
-    action: &str,
-    as_json: Option<Json>,
-) -> Outcome {
-    let shown = match (json, as_json) {
-        (Some(json), Some(told)) => {
-            let own = Json::parse(show(json)?.as_bytes())
-                .map_err(|error| format!("the workflow's JSON is not valid: {error}"))?;
-            joined(own, &told).to_text(Some("  "))
-        }
-        (None, Some(_)) => return Err(Failed(format!("`{action}` has no JSON form"))),
-        (_, None) => show(text)?,
-    };
-    print::out(shown.trim_end());
-    print::line("");
-    Ok(ExitCode::SUCCESS)
+/// The JSON form of what an action shows, with what the workflow tells programs.
+fn shown_json(asked: &Asked, shown: &Shown, event: &Event, action: &str) -> Result<String, Failed> {
+    let json = shown.json.ok_or_else(|| Failed(format!("`{action}` has no JSON form")))?;
+    let text = asked.render(shown, json, event)?;
+    let own = Json::parse(text.as_bytes())
+        .map_err(|error| format!("the workflow's JSON is not valid: {error}"))?;
+    let told = shown.run.as_ref().map(|run| told(asked.gate, asked.workflow, run, event));
+    Ok(joined(own, &told.unwrap_or_else(Json::object)).to_text(Some("  ")))
 }
 
 /// What the workflow tells programs with every answer, where it tells something.
@@ -241,6 +225,7 @@ fn joined(own: Json, more: &Json) -> Json {
 /// Prints the answer to an action.
 fn say(answered: &Answered, as_json: Option<&Json>) -> ExitCode {
     if let Some(told) = as_json {
+        // By its text: a `serde_json::Value` would not keep the order of the members.
         let answer = serde_json::to_string(&answered.answer).unwrap_or_default();
         let answer = Json::parse(answer.as_bytes()).unwrap_or(Json::Null);
         print::out(&joined(answer, told).to_text(Some("  ")));
@@ -266,33 +251,26 @@ fn start(gate: &Gate, workflow: &Workflow, matches: &ArgMatches) -> Outcome {
     let given = name.map(|name| ("name".to_string(), Json::from(name)));
     let event = Event { params: params(given), ..event(START) };
     let run = gate.create(workflow, None, &event)?;
-    started(workflow, &run, None, true, matches.get_flag("json"))
+    started(workflow, &run, None, true, matches.get_flag("json"));
+    Ok(ExitCode::SUCCESS)
 }
 
-fn started(
-    workflow: &Workflow,
-    run: &RunId,
-    shown: Option<&str>,
-    is_new: bool,
-    as_json: bool,
-) -> Outcome {
+fn started(workflow: &Workflow, run: &RunId, shown: Option<&str>, is_new: bool, as_json: bool) {
     let document = workflow.document_of(&run.name);
     if as_json {
         print::json(&serde_json::json!({ "run": run, "document": document }));
-    } else {
-        print::line(&format!("Run {run} has started: {document}"));
-        if let Some(shown) = shown {
-            print::line(shown.trim_end());
-        }
-        if !is_new {
-            return Ok(ExitCode::SUCCESS);
-        }
+        return;
+    }
+    print::line(&format!("Run {run} has started: {document}"));
+    if let Some(shown) = shown {
+        print::line(shown.trim_end());
+    }
+    if is_new {
         print::line(match session() {
             Some(_) => "It answers the stops of this session.",
             None => "It answers the stops of the first session here that has no other run.",
         });
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The parameters as given. A JSON file is given as `{path, value}`.
@@ -353,8 +331,7 @@ fn value(root: &Path, param: &Param, matches: &ArgMatches) -> Result<Json, Faile
             Some(path) => {
                 let bytes = std::fs::read(Path::new(path))
                     .map_err(|error| format!("cannot read {path}: {error}"))?;
-                let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-                let value = Json::parse(text)
+                let value = Json::parse(bom::strip_bytes(&bytes))
                     .map_err(|error| format!("{path} is not valid JSON: {error}"))?;
                 Json::from([("path", Json::from(path.as_str())), ("value", value)])
             }

@@ -9,15 +9,16 @@ use jiff::Timestamp;
 use phasegate_runtime::agents::{self, Record};
 use phasegate_runtime::gate::{Gate, Runs};
 use phasegate_runtime::project::Project;
+use phasegate_runtime::variables;
 
 use super::{Failed, Outcome};
 use crate::print;
 
 /// How often a list or a log that is watched is looked at.
-const GLANCE: Duration = Duration::from_millis(300);
+const POLL: Duration = Duration::from_millis(300);
 
 /// How much of a log is printed at once.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Args)]
 pub struct ListOptions {
@@ -74,11 +75,9 @@ pub fn list(project: &Project, options: &ListOptions) -> Outcome {
         }
         if options.json {
             let rows = runs.iter().flat_map(|(run, agents)| {
-                let rows = agents.iter().map(move |(id, agent)| {
-                    let row = agent.row(id).to_text(None);
-                    let row: serde_json::Value = serde_json::from_str(&row).unwrap_or_default();
-                    serde_json::json!({ "run": run, "agent": row })
-                });
+                let rows = agents.iter().map(
+                    move |(id, agent)| serde_json::json!({ "run": run, "agent": agent.row(id) }),
+                );
                 rows.collect::<Vec<_>>()
             });
             print::json(&rows.collect::<Vec<_>>());
@@ -103,7 +102,7 @@ pub fn list(project: &Project, options: &ListOptions) -> Outcome {
         if !options.watch {
             return Ok(ExitCode::SUCCESS);
         }
-        std::thread::sleep(GLANCE);
+        std::thread::sleep(POLL);
     }
 }
 
@@ -147,7 +146,7 @@ fn logs(project: &Project, wanted: Option<&str>, follow: bool) -> Outcome {
         let agent = found.and_then(|(_, agents)| agents.get(&id));
         let agent = agent.ok_or_else(|| Failed(format!("agent {id} is gone")))?;
         loop {
-            let (bytes, _) = agent.log(&project.root, from, MOST_BYTES)?;
+            let (bytes, _) = agent.log(&project.root, from, MAX_BYTES)?;
             if bytes.is_empty() {
                 break;
             }
@@ -160,7 +159,7 @@ fn logs(project: &Project, wanted: Option<&str>, follow: bool) -> Outcome {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        std::thread::sleep(GLANCE);
+        std::thread::sleep(POLL);
     }
 }
 
@@ -192,7 +191,7 @@ fn chosen(gate: &Runs, wanted: Option<&str>) -> Result<(String, String), Failed>
 
 /// The supervisor's main: only whoever was given the secret starts the agent.
 fn supervise(project: &Project, run: &str, id: &str) -> Outcome {
-    let token = std::env::var(agents::TOKEN).unwrap_or_default();
+    let token = std::env::var(variables::TOKEN).unwrap_or_default();
     let gate = Runs::new(project);
     let (own, agent, _) = gate.identify(&token)?;
     if own.to_string() != run || agent != id {

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use phasegate_engine::events::CANCEL;
 use phasegate_engine::step::Actor;
-use phasegate_runtime::gate::{CANCEL, Gate};
+use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
 use serde_json::json;
 

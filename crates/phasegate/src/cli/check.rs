@@ -1,7 +1,7 @@
 //! `phasegate check`
 
 use std::process::ExitCode;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use phasegate_engine::workflow::Workflow;
@@ -46,7 +46,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
 }
 
 /// Every check that has something to run, with its workflow. A workflow that cannot be read has none.
-fn all(project: &Project, gate: &Gate) -> Vec<(Rc<Workflow>, usize)> {
+fn all(project: &Project, gate: &Gate) -> Vec<(Arc<Workflow>, usize)> {
     let workflows = project.workflows.iter().filter_map(|entry| gate.workflow(&entry.name).ok());
     workflows
         .flat_map(|workflow| {
@@ -60,10 +60,10 @@ fn all(project: &Project, gate: &Gate) -> Vec<(Rc<Workflow>, usize)> {
 
 fn run_one(project: &Project, gate: &Gate, name: &str, as_json: bool) -> Outcome {
     let all = all(project, gate);
-    let full = |(workflow, index): &(Rc<Workflow>, usize)| {
+    let full = |(workflow, index): &(Arc<Workflow>, usize)| {
         format!("{}/{}", workflow.name, workflow.checks[*index].name)
     };
-    let fits = |it: &&(Rc<Workflow>, usize)| full(it) == name || it.0.checks[it.1].name == name;
+    let fits = |it: &&(Arc<Workflow>, usize)| full(it) == name || it.0.checks[it.1].name == name;
     let found: Vec<_> = all.iter().filter(fits).collect();
     let (workflow, index) = match found.as_slice() {
         [one] => one,

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use clap::Args;
+use phasegate_clients::{Reply, Sample, surroundings, usual};
 use phasegate_engine::answer::Answer;
 use phasegate_engine::decide::{RunFacts, render};
 use phasegate_engine::definition::Bundle;
@@ -17,9 +18,9 @@ use phasegate_runtime::condition::Condition;
 use phasegate_runtime::config::Config;
 use phasegate_runtime::gate::{Found, Runs};
 use phasegate_runtime::project::Project;
-use phasegate_runtime::world::{Told, World};
+use phasegate_runtime::variables;
+use phasegate_runtime::world::{ClientReport, World};
 use serde::Deserialize;
-use serde_json::json;
 
 use super::drive::{Agent, Heard, drive};
 use super::{Failed, Outcome};
@@ -38,7 +39,7 @@ pub struct Options {
 }
 
 /// More stops than any demo needs.
-const MOST_STOPS: u64 = 200;
+const MAX_STOPS: u64 = 200;
 
 /// The folder in a workflow's bundle that has its demo.
 const FOLDER: &str = "demo/";
@@ -84,16 +85,6 @@ struct Work {
     /// Arguments of commands of ours.
     #[serde(default)]
     runs: Vec<Vec<String>>,
-}
-
-/// What the hook printed, as the client reads it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct HookAnswer {
-    decision: Option<String>,
-    reason: Option<String>,
-    #[serde(rename = "systemMessage")]
-    system_message: Option<String>,
 }
 
 pub fn run(here: &Project, options: &Options) -> Outcome {
@@ -182,10 +173,9 @@ struct Scripted<'d> {
 impl Agent for Scripted<'_> {
     fn stop(&mut self, after_block: bool, said: &str) -> Result<Heard, Failed> {
         self.stops += 1;
-        let answer = self.demo.stop(after_block, said)?;
-        let reason = answer.reason.filter(|_| answer.decision.as_deref() == Some("block"));
+        let Reply { block: reason, message, .. } = self.demo.stop(after_block, said)?;
         let last = self.run()?.ledger.session.last.as_ref().map(|last| last.answer.clone());
-        let text = reason.clone().or(answer.system_message).unwrap_or_default();
+        let text = reason.clone().or(message).unwrap_or_default();
         let answer = match reason {
             Some(reason) => Answer::Block { reason },
             None => last.unwrap_or(Answer::Allow { outcome: None, until: None, message: None }),
@@ -219,7 +209,7 @@ impl Agent for Scripted<'_> {
 
 impl Scripted<'_> {
     fn run(&self) -> Result<Found, Failed> {
-        let (mut runs, _) = self.gate.runs();
+        let mut runs = self.gate.runs().runs;
         if runs.is_empty() {
             Err(Failed("the run is gone".into()))
         } else {
@@ -235,9 +225,9 @@ impl Demo {
         let since = Instant::now();
         let mut agent = Scripted { demo: self, gate, stops: 0 };
         let begun = String::from("I have started.");
-        let (heard, stops, blocks) = drive(&mut agent, begun, false, MOST_STOPS)?;
+        let (heard, stops, blocks) = drive(&mut agent, begun, false, MAX_STOPS)?;
         if heard.is_none() {
-            return Err(Failed(format!("the run did not end after {MOST_STOPS} stops")));
+            return Err(Failed(format!("the run did not end after {MAX_STOPS} stops")));
         }
         let time = since.elapsed().as_millis() / u128::from(stops);
         print::line(&format!(
@@ -261,24 +251,14 @@ impl Demo {
     }
 
     /// Fires the hook as the client does.
-    fn stop(&self, after_block: bool, said: &str) -> Result<HookAnswer, Failed> {
-        let payload = json!({
-            "session_id": "demo",
-            "transcript_path": self.root.join("transcript.jsonl"),
-            "cwd": self.root,
-            "prompt_id": "demo-prompt",
-            "permission_mode": "default",
-            "effort": { "level": "medium" },
-            "hook_event_name": "Stop",
-            "stop_hook_active": after_block,
-            "last_assistant_message": said,
-            "background_tasks": [],
-            "session_crons": [],
-        });
-        let arguments = ["hook", "stop", "--client", "claude"];
+    fn stop(&self, after_block: bool, said: &str) -> Result<Reply, Failed> {
+        let sample = Sample { root: &self.root, session: "demo", after_block, said };
+        let payload = usual().sample(&sample);
+        let arguments = ["hook", "stop", "--client", usual().name()];
         let output = self.child(arguments, Some(&payload.to_string()))?;
-        serde_json::from_str(&output)
-            .map_err(|error| Failed(format!("the hook answered {output:?}: {error}")))
+        let answer = serde_json::from_str(&output)
+            .map_err(|error| Failed(format!("the hook answered {output:?}: {error}")))?;
+        Ok(usual().heard(&answer))
     }
 
     /// Does what a file says, about a run; what the agent says about it.
@@ -294,7 +274,7 @@ impl Demo {
             ..RunFacts::default()
         });
         let facts = facts.unwrap_or_default();
-        let world = std::sync::Arc::new(World::new(&self.root, Told::default()));
+        let world = std::sync::Arc::new(World::new(&self.root, ClientReport::default()));
         let document = about.map(|(_, document)| document.clone());
         let rendered = render(&workflow, text, document, &Event::stop(None), &facts, world);
         let rendered = rendered.map_err(|fault| Failed(fault.message))?;
@@ -330,15 +310,14 @@ impl Demo {
     ) -> Result<String, Failed> {
         let mut command = Command::new(std::env::current_exe()?);
         if self.trusted {
-            command.env("PHASEGATE_TRUST_ALL", "1");
+            command.env(variables::TRUST_ALL, "1");
         }
+        // The demo is neither the session nor the configuration in which it is looked at.
+        surroundings::leave(&mut command);
         let mut child = command
             .args(arguments)
             .current_dir(&self.root)
-            // The demo is neither the session nor the configuration in which it is looked at.
-            .env_remove("PHASEGATE_DISABLE")
-            .env_remove("CLAUDE_CODE_SESSION_ID")
-            .env_remove("CLAUDECODE")
+            .env_remove(variables::DISABLE)
             .env("XDG_CONFIG_HOME", self.root.join(".config"))
             .env("XDG_STATE_HOME", self.root.join(".state"))
             .stdin(Stdio::piped())

@@ -10,18 +10,17 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use jiff::Timestamp;
 use phasegate_runtime::agents;
+use phasegate_runtime::caller;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
-use phasegate_runtime::gate::Runs;
+use phasegate_runtime::gate::{LEASE, Listed, Runs};
 use phasegate_runtime::project::Project;
+use phasegate_runtime::variables;
 use serde::Serialize;
 
 use self::fire::on_path;
 use super::{Outcome, when};
 use crate::print::{self, Paint, paint};
-
-/// A run whose session was silent for so long is free.
-const SILENT: Duration = Duration::from_mins(30);
 
 /// How long a fault is news.
 const NEWS: Duration = Duration::from_hours(24);
@@ -107,7 +106,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
 }
 
 /// What is said where the project itself cannot be read.
-pub fn without_project(why: &str) -> ExitCode {
+pub fn without_project(why: &str, options: &Options) -> ExitCode {
     let rows = [Row {
         id: "project".into(),
         category: "project",
@@ -117,7 +116,7 @@ pub fn without_project(why: &str) -> ExitCode {
         remediation: Some("mend that file: until then every stop is allowed".into()),
         duration: 0,
     }];
-    if std::env::args().any(|arg| arg == "--json") {
+    if options.json {
         print::json(&rows);
     } else {
         show(&rows);
@@ -174,15 +173,20 @@ impl Doctor<'_> {
                 self.ok("program.path", "program", format!("{} {version}", path.display()));
             }
         }
-        if std::env::var_os("PHASEGATE_DISABLE").is_some_and(|value| value == "1") {
-            let summary = "PHASEGATE_DISABLE=1 is set here: every stop is allowed";
+        if variables::is_on(variables::DISABLE) {
+            let summary = format!("{}=1 is set here: every stop is allowed", variables::DISABLE);
             self.row(
                 "program.disabled",
                 "program",
                 Status::Fail,
                 summary,
-                Some("unset PHASEGATE_DISABLE".into()),
+                Some(format!("unset {}", variables::DISABLE)),
             );
+        }
+        if !caller::is_ancestry_known() {
+            let summary = "this system does not tell which processes are above another: whoever has no terminal is taken for an agent";
+            let remedy = "give commands that are for people in a terminal of your own";
+            self.row("program.ancestry", "program", Status::Warn, summary, Some(remedy.into()));
         }
         if on_path("git").is_none() {
             let summary =
@@ -233,7 +237,7 @@ impl Doctor<'_> {
 
     fn runs(&mut self) {
         let gate = Runs::new(self.project);
-        let (runs, faults) = gate.runs();
+        let Listed { runs, faults, .. } = gate.runs();
         for fault in faults {
             self.row(
                 "runs",
@@ -274,7 +278,7 @@ impl Doctor<'_> {
             }
             if let Some(owner) = &run.ledger.session.owner {
                 let silent = Timestamp::now().duration_since(owner.seen);
-                if silent.unsigned_abs() > SILENT {
+                if silent.abs() > LEASE {
                     let summary = format!(
                         "run {id} belongs to session {}, which was last seen {}",
                         owner.session,

@@ -8,16 +8,17 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
+use phasegate_clients::{CLIENTS, Client, Dialogue, Program, named, usual};
 use phasegate_engine::answer::{Answer, Outcome as Ended, Until};
 use phasegate_engine::functions::filename;
 use phasegate_engine::step::Event;
 use phasegate_runtime::agents::Record;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::gate::{Found, Gate, Runs, Stop};
-use phasegate_runtime::headless::Dialogue;
 use phasegate_runtime::process::{self, End, Streams};
 use phasegate_runtime::project::Project;
-use phasegate_runtime::world::Told;
+use phasegate_runtime::world::ClientReport;
 use serde::{Deserialize, Serialize};
 
 use super::{Failed, Outcome, event};
@@ -28,7 +29,7 @@ use crate::request;
 const FOLDER: &str = ".phasegate/drive";
 
 /// How often a live line is drawn, and a run looked at whose agents work.
-const GLANCE: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(500);
 
 /// The exit codes, by what the gate said in the end.
 const CODES: &str = "\
@@ -48,7 +49,7 @@ pub struct Options {
     /// The run; by default the only one that is open
     run: Option<String>,
     /// The agent
-    #[arg(long, default_value = "claude", value_parser = ["claude", "codex", "gemini"])]
+    #[arg(long, default_value = usual().name(), value_parser = agents())]
     agent: String,
     /// What the agent is told at first, before what the gate says
     #[arg(long, value_name = "TEXT")]
@@ -62,6 +63,12 @@ pub struct Options {
     /// A program and its arguments instead of a known agent
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+/// The clients that can be driven.
+fn agents() -> PossibleValuesParser {
+    let able = CLIENTS.iter().filter(|client| client.dialogue().is_some());
+    PossibleValuesParser::new(able.map(|client| client.name()))
 }
 
 /// What is needed to go on.
@@ -147,7 +154,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             ExitCode::from(8)
         });
     }
-    let alone = process::alone(&project.root, FOLDER, &found.id)?;
+    let alone = process::try_exclusive(&project.root, FOLDER, &found.id)?;
     let Some(_alone) = alone else {
         return Err(Failed(format!("run {} is being driven already", found.id)));
     };
@@ -159,7 +166,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         .filter(|state: &State| state.run == found.ledger.started_at);
     let mut state = state.unwrap_or_default();
     state.run = found.ledger.started_at;
-    if state.agent != name {
+    // Another program knows nothing of the conversation.
+    if state.agent != name || !options.command.is_empty() {
         (state.agent, state.session) = (name, None);
     }
     let session = format!("drive-{}", found.id);
@@ -169,9 +177,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::note(&format!("takes run {} over from session {}", found.id, owner.session));
     }
     gate.give(&found, &event("adopt"), Some(session.as_str()))?;
-    let dialogue = match options.command.as_slice() {
-        [] => Dialogue::named(&options.agent),
-        command => Some(Dialogue::Command(command.to_vec())),
+    let program = Program(options.command.clone());
+    let dialogue: Option<&dyn Dialogue> = if options.command.is_empty() {
+        named(&options.agent).and_then(Client::dialogue)
+    } else {
+        Some(&program)
     };
     let dialogue = dialogue.ok_or_else(|| format!("there is no agent {:?}", options.agent))?;
     if state.turns > 0 {
@@ -207,7 +217,12 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     if over || heard.answer.outcome().is_none() {
         let _ = fs::remove_dir_all(&driver.place);
     }
-    let code = match heard.answer.outcome() {
+    Ok(exit_code(heard.answer.outcome()))
+}
+
+/// What the exit code tells of what the gate said in the end.
+fn exit_code(outcome: Option<Ended>) -> ExitCode {
+    ExitCode::from(match outcome {
         Some(Ended::Done) => 0,
         Some(Ended::Waiting) => 3,
         Some(Ended::Stuck) => 4,
@@ -216,15 +231,14 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         Some(Ended::Aborted) => 7,
         Some(Ended::Inactive) | None => 8,
         Some(Ended::Fault) => 9,
-    };
-    Ok(ExitCode::from(code))
+    })
 }
 
 struct Driver<'p> {
     project: &'p Project,
     run: String,
     session: String,
-    dialogue: Dialogue,
+    dialogue: &'p dyn Dialogue,
     place: PathBuf,
     state: State,
     /// What the agent is told first.
@@ -269,7 +283,10 @@ impl Agent for Driver<'_> {
                 session: Some(self.session.clone()),
                 after_block: Some(after_block),
                 time: Duration::from_hours(24),
-                told: Told { last_message: Some(said.to_string()), transcript: None },
+                told: ClientReport {
+                    last_message: Some(said.to_string()),
+                    ..ClientReport::default()
+                },
                 ..Stop::default()
             };
             let verdict = gate.stop(&stop);
@@ -295,7 +312,7 @@ impl Agent for Driver<'_> {
                 let what = answer.text().unwrap_or("waits").to_string();
                 print::line(&self.line(what.trim()));
                 while Runs::new(self.project).run(&self.run)?.ledger.position.seq == seq {
-                    std::thread::sleep(GLANCE);
+                    std::thread::sleep(POLL);
                     Gate::new(self.project).settle_run(&self.run)?;
                 }
                 continue;
@@ -325,9 +342,7 @@ impl Agent for Driver<'_> {
         let (input, output) = (self.place.join("prompt"), self.place.join("output"));
         let log = self.place.join("log");
         fs::write(&input, &told)?;
-        let (command, session) = self.dialogue.command(self.state.session.as_deref());
-        self.state.session = session;
-        self.keep()?;
+        let command = self.dialogue.command(self.state.session.as_deref());
         let ticker = Ticker::start(self.line(&first_line(&heard.text)));
         let streams = Streams { input: Some(&input), output: Some(&output), log: &log };
         let resumed = self.state.session.is_some();
@@ -402,7 +417,7 @@ impl Ticker {
                 let mut stderr = std::io::stderr().lock();
                 let _ = write!(stderr, "\r\x1b[2K{shown}").and_then(|()| stderr.flush());
                 drop(stderr);
-                std::thread::sleep(GLANCE);
+                std::thread::sleep(POLL);
             }
             let _ = writeln!(std::io::stderr().lock());
         });

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use phasegate_clients::settings::{self, Scope as Whose, Settings};
+use phasegate_clients::{CLIENTS, Client, Quirk, named, splice, usual};
+use phasegate_engine::bom;
 use phasegate_runtime::project::Project;
 use serde::{Deserialize, Serialize};
 
 use super::{Failed, Outcome};
-use crate::client::install::{self, Settings};
-use crate::client::{CLIENTS, Client};
 use crate::print::{self, Paint, paint};
 
 /// What git need not know of a project's folder.
@@ -29,16 +31,27 @@ const STARTER: &str = include_str!("starter.toml");
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The client, or several; by default those that have a folder of their own here, else Claude
-    /// Code, and to uninstall all
-    #[arg(long, value_enum, value_delimiter = ',')]
-    client: Vec<Client>,
+    #[arg(long, value_delimiter = ',', help = which_client(), value_parser = client_parser())]
+    client: Vec<&'static dyn Client>,
     /// For all projects of this user
     #[arg(long)]
     user: bool,
     /// Only show what would be done
     #[arg(long)]
     print: bool,
+}
+
+fn which_client() -> String {
+    let usual = usual().title();
+    format!(
+        "The client, or several; by default those that have a folder of their own here, else {usual}, \
+         and to uninstall all"
+    )
+}
+
+fn client_parser() -> impl TypedValueParser<Value = &'static dyn Client> {
+    let names = CLIENTS.iter().map(|client| client.name());
+    PossibleValuesParser::new(names).map(|name| named(&name).unwrap_or(usual()))
 }
 
 /// What was put where, so that exactly that can be taken out again.
@@ -67,20 +80,21 @@ struct InstalledFile {
 struct Scope {
     base: PathBuf,
     note: PathBuf,
-    is_user: bool,
+    whose: Whose,
 }
 
 impl Scope {
     fn of(project: &Project, is_user: bool) -> Result<Scope, Failed> {
         if !is_user {
             let base = project.root.clone();
-            return Ok(Scope { note: base.join(".phasegate/installed.json"), base, is_user });
+            let note = base.join(".phasegate/installed.json");
+            return Ok(Scope { note, base, whose: Whose::Project });
         }
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let base = home.ok_or_else(|| Failed("HOME is not set".into()))?;
         let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
         let state = state.unwrap_or_else(|| base.join(".local/state"));
-        Ok(Scope { note: state.join("phasegate/installed.json"), base, is_user })
+        Ok(Scope { note: state.join("phasegate/installed.json"), base, whose: Whose::User })
     }
 
     fn installed(&self) -> Installed {
@@ -104,17 +118,18 @@ impl Scope {
     /// A path as people read it.
     fn shown(&self, path: &Path) -> String {
         let short = path.strip_prefix(&self.base).unwrap_or(path).display().to_string();
-        if self.is_user { format!("~/{short}") } else { short }
+        if self.whose == Whose::User { format!("~/{short}") } else { short }
     }
 }
 
 /// The clients that are meant: those that are named, or those that are here.
-fn clients(named: &[Client], scope: &Scope) -> Vec<Client> {
+fn clients(named: &[&'static dyn Client], scope: &Scope) -> Vec<&'static dyn Client> {
     if !named.is_empty() {
         return named.to_vec();
     }
-    let found: Vec<Client> = CLIENTS.into_iter().filter(|it| it.is_here(&scope.base)).collect();
-    if found.is_empty() { vec![Client::Claude] } else { found }
+    let here = CLIENTS.iter().copied().filter(|client| client.is_here(&scope.base));
+    let here: Vec<&dyn Client> = here.collect();
+    if here.is_empty() { vec![usual()] } else { here }
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
@@ -124,7 +139,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     // One file that cannot be changed does not keep the others from it.
     let mut problems = Vec::new();
     for client in clients(&options.client, &scope) {
-        match install::settings(client, &scope.base, scope.is_user) {
+        match client.settings_in(&scope.base, scope.whose) {
             Err(why) => problems.push(why),
             Ok(files) => {
                 for settings in files {
@@ -163,7 +178,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
 /// Puts what a client needs into a file, and shows it; whether there was something to do.
 fn add(
     scope: &Scope,
-    client: Client,
+    client: &dyn Client,
     settings: &Settings,
     installed: &mut Installed,
     only_print: bool,
@@ -178,7 +193,7 @@ fn add(
     let title = client.title();
     let blank = before.clone().filter(|text| text.trim().is_empty());
     let Some(before) = before.filter(|text| !text.trim().is_empty()) else {
-        let text = install::new_file(settings);
+        let text = splice::new_file(settings);
         print::line(&format!("{} {shown} ({title})", paint(Paint::Green, "new")));
         show(&text);
         if !only_print {
@@ -196,9 +211,9 @@ fn add(
     };
     let mut after = before.clone();
     let mut texts = Vec::new();
-    let mark = before.strip_prefix('\u{feff}').map_or(0, |_| '\u{feff}'.len_utf8());
+    let mark = before.len() - bom::strip(&before).len();
     for entry in &settings.entries {
-        let splice = install::splice(&after[mark..], entry).map_err(|why| {
+        let splice = splice::splice(&after[mark..], entry).map_err(|why| {
             Failed(format!("{shown} cannot be changed: {why}. Nothing was written to it"))
         })?;
         if let Some(splice) = splice {
@@ -207,12 +222,12 @@ fn add(
         }
     }
     // What the client cannot read, it ignores, and our hook with it.
-    if client == Client::Claude
-        && serde_json::from_str::<serde_json::Value>(&after[mark..]).is_err()
-    {
-        let why = "has comments or trailing commas, and Claude Code ignores such a file: use the plugin, \
-                   `--user`, or take them out";
-        print::note(&format!("warning: {shown} {why}"));
+    if client.has(Quirk::PlainJson) && !settings::is_plain(&after) {
+        let plugin = if client.has(Quirk::HasPlugin) { "use the plugin, " } else { "use " };
+        print::note(&format!(
+            "warning: {shown} has comments or trailing commas, and {title} ignores such a file: \
+             {plugin}`--user`, or take them out"
+        ));
     }
     if texts.is_empty() {
         print::line(&format!("{shown} has it already ({title})"));
@@ -291,7 +306,7 @@ pub fn uninstall(project: &Project, options: &Options) -> Outcome {
     let mut problems = Vec::new();
     for client in all {
         // A client that has no such place has nothing in it.
-        let files = install::settings(client, &scope.base, scope.is_user).unwrap_or_default();
+        let files = client.settings_in(&scope.base, scope.whose).unwrap_or_default();
         for settings in files {
             match remove(&scope, client, &settings, &mut installed, options.print) {
                 Ok(done) => found |= done,
@@ -308,7 +323,7 @@ pub fn uninstall(project: &Project, options: &Options) -> Outcome {
     print::line(match (found, options.print) {
         (false, _) => "There is nothing of ours in the settings.",
         (true, true) => "Nothing was removed: leave --print out to do it.",
-        (true, false) if scope.is_user => "Done.",
+        (true, false) if scope.whose == Whose::User => "Done.",
         (true, false) => "Done. The project's own `.phasegate/` stays: remove it if you like.",
     });
     Ok(ExitCode::SUCCESS)
@@ -316,7 +331,7 @@ pub fn uninstall(project: &Project, options: &Options) -> Outcome {
 
 fn remove(
     scope: &Scope,
-    client: Client,
+    client: &dyn Client,
     settings: &Settings,
     installed: &mut Installed,
     only_print: bool,
@@ -347,13 +362,13 @@ fn remove(
         if after.matches(text.as_str()).count() == 1 {
             let without = after.replacen(text.as_str(), "", 1);
             // Somebody may have written something behind it meanwhile.
-            if install::value(&without).is_ok() {
+            if settings::value(&without).is_ok() {
                 after = without;
             }
         }
     }
-    let mark = after.strip_prefix('\u{feff}').map_or(0, |_| '\u{feff}'.len_utf8());
-    let rest = install::without(&after[mark..], settings)
+    let mark = after.len() - bom::strip(&after).len();
+    let rest = splice::without(&after[mark..], settings)
         .map_err(|why| Failed(format!("{shown} cannot be changed: {why}")))?;
     let after = format!("{}{rest}", &after[..mark]);
     if after == before {

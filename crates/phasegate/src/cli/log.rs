@@ -28,16 +28,25 @@ pub struct Options {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Runs::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
-    let lines = gate.journal(&run)?;
     if options.verify {
-        let count = verify(&lines, &run.ledger)
+        let count = verify(&gate.journal(&run)?, &run.ledger)
             .map_err(|problem| Failed(format!("the journal of {}: {problem}", run.id)))?;
         print::line(&format!("{}: {count} lines, and each follows from the one before", run.id));
         return Ok(ExitCode::SUCCESS);
     }
-    let skip = options.last.map_or(0, |last| lines.len().saturating_sub(last));
+    let lines = match options.last {
+        None => gate.journal(&run)?,
+        Some(last) => {
+            let lines = gate.journal_backwards(&run).take(last);
+            let mut lines = lines.collect::<Result<Vec<String>, _>>()?;
+            lines.reverse();
+            lines
+        }
+    };
     if options.json {
-        lines[skip..].iter().for_each(|text| print::line(text));
+        for text in &lines {
+            print::line(text);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let read = |text: &String| match serde_json::from_str::<Line>(text) {
@@ -47,7 +56,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             None
         }
     };
-    let shown: Vec<Line> = lines[skip..].iter().filter_map(read).collect();
+    let shown: Vec<Line> = lines.iter().filter_map(read).collect();
     let width = shown.iter().map(|line| line.event.name.len()).max().unwrap_or(0);
     for line in &shown {
         show(line, width.max(15));
@@ -72,7 +81,7 @@ fn show(line: &Line, width: usize) {
     let said = line.answer.text().or(about);
     let first = said.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     let mut first: String = first.chars().take(100).collect();
-    if line.event.name != "stop" {
+    if !line.event.is_question() {
         let agent = line.event.agent.as_deref().map(|agent| format!(" {agent}"));
         let agent = agent.unwrap_or_default();
         first = format!("by {}{agent} {first}", line.event.actor);

@@ -42,13 +42,15 @@ const OWN: &[(&str, &str)] = &[
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let fits = |workflow: &str| options.workflow.as_deref().is_none_or(|wanted| wanted == workflow);
-    let found = chosen_among(
-        &Runs::new(project),
-        options.run.as_deref(),
-        session().as_deref(),
-        |run| fits(&run.id.workflow),
-        true,
-    );
+    let gate = Runs::new(project);
+    let found = match options.run.as_deref() {
+        Some(name) => gate.run(name),
+        None => {
+            let mut runs = gate.runs().runs;
+            runs.retain(|run| fits(&run.id.workflow));
+            chosen_among(&gate, runs, session().as_deref(), true)
+        }
+    };
     let (workflow, run) = match (found, &options.workflow) {
         (Ok(run), _) => (run.id.workflow.clone(), Some(run.id.name)),
         (Err(_), Some(workflow)) if options.run.is_none() => (workflow.clone(), None),
@@ -99,7 +101,7 @@ fn history() -> Option<std::path::PathBuf> {
 struct Session<'p> {
     project: &'p Project,
     name: String,
-    workflow: Workflow,
+    workflow: Arc<Workflow>,
     command: clap::Command,
     run: Option<String>,
 }
@@ -204,7 +206,7 @@ impl<'p> Session<'p> {
     }
 
     fn runs(&self) -> Vec<String> {
-        let (runs, _) = Runs::new(self.project).runs();
+        let runs = Runs::new(self.project).runs().runs;
         let own = runs.into_iter().filter(|run| run.id.workflow == self.name);
         own.map(|run| run.id.name).collect()
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::process::ExitCode;
 
 use clap::Args;
+use phasegate_clients::headless;
 use phasegate_engine::deeds::Deed;
 use phasegate_engine::workflow::{CommandLine, TextId, Workflow};
 use phasegate_runtime::catalog::Origin;
@@ -41,11 +42,13 @@ fn show(workflow: &Workflow) {
 fn words(workflow: &Workflow, deed: Deed) -> String {
     let text = |id: TextId| &*workflow.texts[id.0].text;
     let line = |run: &CommandLine| match run {
-        CommandLine::Texts(parts) if parts.is_empty() => "claude".to_string(),
+        CommandLine::Texts(parts) if parts.is_empty() => headless().program().to_string(),
         CommandLine::Texts(parts) => {
             format!("{:?}", parts.iter().map(|part| text(*part)).collect::<Vec<_>>())
         }
-        CommandLine::Expression(list) => format!("{} (claude, where it is empty)", list.text),
+        CommandLine::Expression(list) => {
+            format!("{} ({}, where it is empty)", list.text, headless().program())
+        }
     };
     match deed {
         Deed::Check(check) => format!("check {}: {:?}", check.name, check.run),
@@ -77,7 +80,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         _ => project.root.join(".phasegate/config.toml"),
     };
     if options.revoke {
-        let was = trust::distrust(&project.root, &workflow.digest)?;
+        let was = trust::distrust(&project.root, &workflow.identity)?;
         let said = if was { "is not trusted any more" } else { "was not trusted" };
         print::line(&format!("Workflow {name} {said}."));
         return Ok(ExitCode::SUCCESS);
@@ -90,20 +93,20 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     print::line(&format!("Workflow {name} ({}):", shown.display()));
     show(&workflow);
     // A run may keep to an earlier definition, and needs consent to that one.
-    let (runs, _) = gate.runs();
+    let runs = gate.runs().runs;
     let own = runs.iter().filter(|run| run.id.workflow == *name && gate.is_working(run));
     let kept: Vec<_> = own
         .filter_map(|run| Some((run, gate.workflow_of(run).ok()?)))
-        .filter(|(_, kept)| kept.digest != workflow.digest && kept.acts())
+        .filter(|(_, kept)| kept.identity != workflow.identity && kept.acts())
         .collect();
     for (run, kept) in &kept {
         print::line(&format!("Run {} keeps to an earlier definition:", run.id));
         show(kept);
     }
     caller::must_be_human("consenting to commands").map_err(Failed)?;
-    trust::trust(&project.root, &path, &workflow.digest)?;
+    trust::trust(&project.root, &path, &workflow.identity)?;
     for (_, kept) in &kept {
-        trust::trust(&project.root, &path, &kept.digest)?;
+        trust::trust(&project.root, &path, &kept.identity)?;
     }
     print::line("It is trusted as it is now. A change of it needs your consent again.");
     Ok(ExitCode::SUCCESS)

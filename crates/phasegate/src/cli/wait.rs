@@ -12,8 +12,8 @@ use serde_json::json;
 use super::{Outcome, chosen_run, event};
 use crate::print;
 
-/// How often the run is looked at.
-const GLANCE: Duration = Duration::from_millis(100);
+/// How often the run is looked at, beside every change: an agent that was killed changes nothing.
+const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -38,7 +38,13 @@ pub struct Options {
 
 /// Waits. Exit code 1 tells that what was waited for has not happened.
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    let name = chosen_run(&Runs::new(project), options.run.as_deref())?.id.to_string();
+    let run = chosen_run(&Runs::new(project), options.run.as_deref())?.id;
+    let (said, heard) = std::sync::mpsc::channel();
+    // Before the first look, so that nothing is missed behind it.
+    let _watch = Runs::new(project).watch(&run, move || {
+        let _ = said.send(());
+    });
+    let name = run.to_string();
     let deadline = Instant::now() + Duration::from_secs(options.seconds);
     let mut since = options.since;
     loop {
@@ -66,6 +72,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             }
             return Ok(if changed { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        std::thread::sleep(GLANCE);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let _ = heard.recv_timeout(POLL.min(left));
     }
 }

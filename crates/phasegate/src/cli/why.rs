@@ -27,16 +27,16 @@ pub struct Options {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Runs::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
-    let lines = gate.journal(&run)?;
-    let lines: Vec<Line> =
-        lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let Some(last) = lines.last() else {
+    // From the end, and no further than to what is said: a journal may be years old.
+    let read = || gate.journal_backwards(&run).filter_map(Result::ok);
+    let lines = || read().filter_map(|line| serde_json::from_str::<Line>(&line).ok());
+    let Some(last) = &lines().next() else {
         return Err(Failed(format!("run {} has decided nothing yet", run.id)));
     };
     // The last line may be about a stop that no rule was asked about; what the agent was told, and
     // why, is the decision before it.
-    let decided = lines.iter().rev().find(|line| !line.trace.tried.is_empty());
-    let line = decided.unwrap_or(last);
+    let decided = lines().find(|line| !line.trace.tried.is_empty());
+    let line = decided.as_ref().unwrap_or(last);
     if options.json {
         print::json(line);
         return Ok(ExitCode::SUCCESS);
@@ -57,8 +57,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         }
         print::line("\nThe last decision before it:\n");
     } else if last.answer.outcome() == Some(Answered::Stuck) {
-        let block = lines.iter().rev().find(|line| line.answer.is_block());
-        if let Some(reason) = block.and_then(|block| block.answer.text()) {
+        let block = lines().find(|line| line.answer.is_block());
+        if let Some(reason) = block.as_ref().and_then(|block| block.answer.text()) {
             print::line("What the agent was told, and did not do:\n");
             indented(reason);
             print::line("");
@@ -85,7 +85,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         paint(Paint::Bold, "Rules, in the order in which they were tried")
     ));
     // Rules without an event run many times and mostly say no; what they changed is listed below.
-    let shown = |tried: &&Tried| options.all || tried.held || !tried.rule.contains(" always ");
+    let shown = |tried: &&Tried| options.all || tried.held || !tried.is_always();
     for tried in line.trace.tried.iter().filter(shown) {
         rule(tried);
     }

@@ -1,6 +1,7 @@
 //! What the tools do: each call is an action of the workflow, by somebody, about a run.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use phasegate_engine::answer::Answer;
 use phasegate_engine::decide::params;
@@ -9,22 +10,27 @@ use phasegate_engine::draw::{Format, draw};
 use phasegate_engine::json::Json;
 use phasegate_engine::schema;
 use phasegate_engine::step::{Actor, Event};
-use phasegate_engine::workflow::{Action, Does, TextId, Workflow};
+use phasegate_engine::workflow::{Action, Does, Workflow};
 use phasegate_runtime::caller::Caller;
-use phasegate_runtime::gate::{Found, Gate, GateError, Runs};
+use phasegate_runtime::catalog::Memory;
+use phasegate_runtime::gate::{Answered, Found, Gate, GateError, Listed, Runs};
+use phasegate_runtime::project::Project;
+use phasegate_runtime::run::RunId;
+use phasegate_runtime::store::Watch;
 use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
 
-use super::open;
+use crate::perform::{Asked, NotPerformed, Performed, Shown};
 use crate::request;
 
 /// The tool that waits, which is nobody's action.
 pub const WAIT: &str = "wait_for_change";
 
 /// How much of a refusal or a note is passed on.
-const MOST_TEXT: usize = 600;
+const MAX_TEXT: usize = 600;
 
 /// How much of what somebody is to do is passed on: all of it, unless it has no end.
-const MOST_MESSAGE: usize = 9_000;
+const MAX_MESSAGE: usize = 9_000;
 
 /// Who is at the other end.
 #[derive(Clone, Debug)]
@@ -90,17 +96,34 @@ impl From<GateError> for Refusal {
     }
 }
 
+impl From<NotPerformed<Refusal>> for Refusal {
+    fn from(error: NotPerformed<Refusal>) -> Refusal {
+        match error {
+            NotPerformed::UnknownRun(error) => Refusal::new("unknown_run", error.to_string()),
+            NotPerformed::Params(refusal) => refusal,
+            NotPerformed::Gate(error) => Refusal::from(error),
+        }
+    }
+}
+
 /// The tools of a workflow in a project.
 #[derive(Clone, Debug)]
 pub struct Tools {
     pub root: PathBuf,
     pub workflow: String,
+    pub memory: Arc<Memory>,
 }
 
 impl Tools {
+    /// The project as it is now, with the workflows that have not changed since the last call.
+    fn open(&self) -> Result<Project, String> {
+        let project = Project::open(&self.root).map_err(|error| error.to_string())?;
+        Ok(Project { memory: Some(self.memory.clone()), ..project })
+    }
+
     /// The tools that somebody may use.
     pub fn list(&self, who: &Who) -> Result<Vec<Tool>, String> {
-        let project = open(&self.root)?;
+        let project = self.open()?;
         let gate = Runs::new(&project);
         let workflow = gate.workflow(&self.workflow).map_err(|error| error.to_string())?;
         // A token that is no longer anybody's still sees what there is to look at.
@@ -123,7 +146,7 @@ impl Tools {
         name: &str,
         arguments: Map<String, Value>,
     ) -> Result<Value, Refusal> {
-        let project = open(&self.root).map_err(|why| Refusal::new("project", why))?;
+        let project = self.open().map_err(|why| Refusal::new("project", why))?;
         let gate = Gate::new(&project);
         let workflow = gate.workflow(&self.workflow)?;
         let caller = caller(&gate, &workflow, who)
@@ -134,74 +157,45 @@ impl Tools {
             let message = "you are below an agent and do not show its secret: you may look";
             return Err(Refusal::new("not_permitted", message));
         }
-        let event = request::event(&action.name, &caller, request::session(), Json::object());
-        if let Does::Create { name, document, .. } = &action.does {
-            let (_, given) = given(&workflow, action, arguments)?;
-            let event = Event { params: given, ..event };
-            return create(&gate, &workflow, (*name, *document), &event);
-        }
-        if let Does::Show { text, alone: true, .. } = &action.does {
-            let (_, given) = given(&workflow, action, arguments)?;
-            let event = Event { params: given, ..event };
-            let text = gate.show_alone(&workflow, *text, &event)?;
-            return Ok(success(one("text", text)));
-        }
-        let looks = matches!(action.does, Does::Show { .. });
-        let wanted = arguments.get("run").and_then(Value::as_str);
-        let found = request::run(&gate, &self.workflow, &caller, wanted, looks);
-        let found = found.map_err(|error| Refusal::new("unknown_run", error.to_string()))?;
-        let run = found.id.to_string();
-        let (_, given) = given(&workflow, action, arguments)
-            .map_err(|refusal| refusal.with(told(&gate, &found, &event)))?;
-        let event = Event { params: given, ..event };
-        if let Does::Show { text, json, .. } = &action.does {
-            let own = gate.workflow_of(&found)?;
-            let _ = gate.claim(&found, &event)?;
-            let mut answer = told(&gate, &found, &event);
-            let shown = gate.show(&own, &found, json.unwrap_or(*text), &event);
-            let shown = shown.map_err(|error| {
-                Refusal::new("invalid_params", error.to_string()).with(answer.clone())
-            })?;
-            match serde_json::from_str(&shown) {
-                Ok(Value::Object(members)) if json.is_some() => answer.extend(members),
-                _ => drop(answer.insert("text".into(), shown.into())),
+        let run = arguments.get("run").and_then(Value::as_str).map(str::to_string);
+        let run = run.as_deref();
+        let asked = Asked { gate: &gate, workflow: &workflow, action, caller: &caller, run };
+        let performed = asked.perform(|run| {
+            let given = given(&workflow, action, arguments);
+            given.map_err(|refusal| match run {
+                Some(run) => refusal.with(told(&gate, run, &asked.event(Json::object()))),
+                None => refusal,
+            })
+        });
+        let (performed, event) = performed?;
+        let answer = match performed {
+            Performed::Created { run, answered, .. } => {
+                created(&gate, &workflow, &run, answered, event)?
             }
-            answer.insert("run".into(), run.into());
-            return Ok(success(answer));
-        }
-        let answered = gate.act(&found, &event)?;
-        let mut answer = told(&gate, &gate.run(&run)?, &event);
-        answer.insert("run".into(), run.into());
-        if !answered.notes.is_empty() {
-            let notes: Vec<String> = answered.notes.iter().map(|note| shorten(note)).collect();
-            answer.insert("notes".into(), notes.into());
-        }
-        if let Answer::Deny { reason, code } = answered.answer {
-            let code = code.unwrap_or_else(|| "refused".into());
-            return Err(Refusal::new(&code, reason).with(answer));
-        }
-        if answered.answer.text().is_some() {
-            let text = answered.answer.clone().shortened(MOST_MESSAGE);
-            let text = text.text().unwrap_or_default().trim_end();
-            answer.insert("message".into(), text.into());
-        }
-        if !answered.started.is_empty() {
-            answer.insert("agents".into(), answered.started.into());
-        }
+            Performed::Shown(shown) => self::shown(&asked, &shown, &event)?,
+            Performed::Acted { run, answered } => acted(&gate, &run, answered, &event)?,
+        };
         Ok(success(answer))
     }
 
     /// How far a run has come: a number that grows with everything that happens in it.
     pub fn revision(&self, who: &Who, run: Option<&str>) -> Result<(String, u64), Refusal> {
-        let project = open(&self.root).map_err(|why| Refusal::new("project", why))?;
+        let project = self.open().map_err(|why| Refusal::new("project", why))?;
         let gate = Runs::new(&project);
         let (_, found) = self.found(&gate, who, run)?;
         Ok((found.id.to_string(), found.ledger.position.seq))
     }
 
+    /// Wakes somebody at every change of a run; none where that cannot be told.
+    pub fn watch(&self, run: &str, wake: Arc<Notify>) -> Option<Box<dyn Watch>> {
+        let project = self.open().ok()?;
+        let run = RunId::try_from(run.to_string()).ok()?;
+        Runs::new(&project).watch(&run, move || wake.notify_one()).ok()
+    }
+
     /// What is told of a run when a wait is over.
     pub fn changed(&self, who: &Who, run: &str, changed: bool) -> Result<Value, Refusal> {
-        let project = open(&self.root).map_err(|why| Refusal::new("project", why))?;
+        let project = self.open().map_err(|why| Refusal::new("project", why))?;
         let gate = Runs::new(&project);
         let (caller, found) = self.found(&gate, who, Some(run))?;
         let event = request::event(WAIT, &caller, request::session(), Json::object());
@@ -223,15 +217,15 @@ impl Tools {
 
     /// Whether a token is that of an agent that lives.
     pub fn knows(&self, token: &str) -> bool {
-        let project = open(&self.root);
+        let project = self.open();
         project.is_ok_and(|project| Runs::new(&project).identify(token).is_ok())
     }
 
     /// The runs of the workflow, as JSON.
     pub fn status(&self) -> Result<String, String> {
-        let project = open(&self.root)?;
+        let project = self.open()?;
         let gate = Runs::new(&project);
-        let (runs, problems) = gate.runs();
+        let Listed { runs, faults: problems, .. } = gate.runs();
         let own = runs.iter().filter(|run| run.id.workflow == self.workflow);
         let runs = own.map(|run| {
             let report = gate.report(run);
@@ -248,7 +242,7 @@ impl Tools {
 
     /// The workflow as a diagram.
     pub fn diagram(&self) -> Result<String, String> {
-        let project = open(&self.root)?;
+        let project = self.open()?;
         let gate = Runs::new(&project);
         let workflow = gate.workflow(&self.workflow).map_err(|error| error.to_string())?;
         Ok(draw(&workflow, Format::Mermaid, None))
@@ -313,23 +307,19 @@ fn waiting() -> Tool {
     Tool { name: WAIT.into(), about: about.into(), input, looks: true }
 }
 
-/// The run that is named, and the parameters, each checked.
+/// The parameters, each checked.
 fn given(
     workflow: &Workflow,
     action: &Action,
     mut arguments: Map<String, Value>,
-) -> Result<(Option<String>, Json), Refusal> {
+) -> Result<Json, Refusal> {
     let invalid = |message: String| Refusal::new("invalid_params", message);
-    let run = match arguments.remove("run") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(run)) => Some(run),
-        Some(_) => return Err(invalid("run is not a string".into())),
-    };
+    if !matches!(arguments.remove("run"), None | Some(Value::Null | Value::String(_))) {
+        return Err(invalid("run is not a string".into()));
+    }
     let mut members = Vec::new();
     for param in &action.params {
-        let value = arguments.remove(&param.name).unwrap_or(Value::Null);
-        let value = Json::parse(value.to_string().as_bytes());
-        let value = value.map_err(|error| invalid(format!("{}: {error}", param.name)))?;
+        let value = Json::from(arguments.remove(&param.name).unwrap_or(Value::Null));
         let is_missing = value == Json::Null && param.default.is_none() && !param.optional;
         if is_missing && param.ty != ParamType::Boolean {
             return Err(invalid(format!("`{}` is missing: {}", param.name, param.about)));
@@ -347,35 +337,77 @@ fn given(
     if let Some(unknown) = arguments.keys().next() {
         return Err(invalid(format!("there is no parameter `{unknown}`")));
     }
-    Ok((run, params(members)))
+    Ok(params(members))
 }
 
-/// Makes a run.
-fn create(
+/// The answer to a call that started a run.
+fn created(
     gate: &Gate,
     workflow: &Workflow,
-    texts: (Option<TextId>, TextId),
-    event: &Event,
-) -> Result<Value, Refusal> {
-    let (run, answered) = gate.start(workflow, texts, event)?;
+    run: &Found,
+    answered: Option<Answered>,
+    event: Event,
+) -> Result<Map<String, Value>, Refusal> {
     if let Some(Answer::Deny { reason, code }) = answered.map(|answered| answered.answer) {
         return Err(Refusal::new(code.as_deref().unwrap_or("refused"), reason));
     }
-    let found = gate.run(&run.to_string())?;
-    let mut answer = told(gate, &found, &Event { params: Json::object(), ..event.clone() });
-    answer.insert("run".into(), run.to_string().into());
-    answer.insert("document".into(), workflow.document_of(&run.name).into());
-    Ok(success(answer))
+    let mut answer = told(gate, run, &Event { params: Json::object(), ..event });
+    answer.insert("run".into(), run.id.to_string().into());
+    answer.insert("document".into(), workflow.document_of(&run.id.name).into());
+    Ok(answer)
+}
+
+/// The answer to a call that looks at something.
+fn shown(asked: &Asked, shown: &Shown, event: &Event) -> Result<Map<String, Value>, Refusal> {
+    let Some(run) = &shown.run else {
+        return Ok(one("text", asked.render(shown, shown.text, event)?));
+    };
+    let mut answer = told(asked.gate, run, event);
+    let text = asked
+        .render(shown, shown.json.unwrap_or(shown.text), event)
+        .map_err(|error| Refusal::new("invalid_params", error.to_string()).with(answer.clone()))?;
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(members)) if shown.json.is_some() => answer.extend(members),
+        _ => drop(answer.insert("text".into(), text.into())),
+    }
+    answer.insert("run".into(), run.id.to_string().into());
+    Ok(answer)
+}
+
+/// The answer to a call that the rules have decided about.
+fn acted(
+    gate: &Gate,
+    run: &Found,
+    answered: Answered,
+    event: &Event,
+) -> Result<Map<String, Value>, Refusal> {
+    let mut answer = told(gate, run, event);
+    answer.insert("run".into(), run.id.to_string().into());
+    if !answered.notes.is_empty() {
+        let notes: Vec<String> = answered.notes.iter().map(|note| shorten(note)).collect();
+        answer.insert("notes".into(), notes.into());
+    }
+    if let Answer::Deny { reason, code } = answered.answer {
+        return Err(Refusal::new(code.as_deref().unwrap_or("refused"), reason).with(answer));
+    }
+    if let Some(text) = answered.answer.shortened(MAX_MESSAGE).text() {
+        answer.insert("message".into(), text.trim_end().into());
+    }
+    if !answered.started.is_empty() {
+        answer.insert("agents".into(), answered.started.into());
+    }
+    Ok(answer)
 }
 
 /// The guidance of a run, and how far it has come.
 fn told(gate: &Runs, found: &Found, event: &Event) -> Map<String, Value> {
-    let guidance = gate.guidance(found, event).map(|guidance| guidance.to_text(None));
-    let guidance = guidance.map_err(|error| error.to_string());
-    let parsed = guidance.and_then(|text| {
-        serde_json::from_str::<Map<String, Value>>(&text).map_err(|error| error.to_string())
+    let guidance = gate.guidance(found, event).map_err(|error| error.to_string());
+    let members = guidance.and_then(|guidance| match serde_json::to_value(guidance) {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) => Err("the workflow's guidance is not an object".into()),
+        Err(error) => Err(error.to_string()),
     });
-    let mut told = parsed.unwrap_or_else(|why| one("guidance_problem", shorten(&why)));
+    let mut told = members.unwrap_or_else(|why| one("guidance_problem", shorten(&why)));
     told.insert("revision".into(), found.ledger.position.seq.into());
     told
 }
@@ -390,7 +422,7 @@ fn one(name: &str, text: String) -> Map<String, Value> {
 }
 
 fn shorten(text: &str) -> String {
-    match text.char_indices().nth(MOST_TEXT) {
+    match text.char_indices().nth(MAX_TEXT) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.trim_end().to_string(),
     }

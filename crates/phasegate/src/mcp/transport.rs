@@ -17,16 +17,17 @@ use rmcp::service::{RequestContext, ServerInitializeError, ServiceExt as _};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::tools::{Refusal, Tools, WAIT, Who};
 
-/// How often a run is looked at by somebody who waits for it.
-const GLANCE: Duration = Duration::from_millis(250);
+/// How often a run is looked at by somebody who waits for it, beside every change.
+const POLL: Duration = Duration::from_secs(1);
 
 /// How long a wait may take: clients give a call about a minute.
-const MOST_SECONDS: u64 = 50;
+const MAX_SECONDS: u64 = 50;
 
 /// How long it takes where nothing is said.
 const SECONDS: u64 = 20;
@@ -102,9 +103,9 @@ impl Server {
         }
         let seconds = match seconds.map(|seconds| seconds.as_u64()) {
             None => SECONDS,
-            Some(Some(seconds)) if seconds <= MOST_SECONDS => seconds,
+            Some(Some(seconds)) if seconds <= MAX_SECONDS => seconds,
             Some(_) => {
-                return invalid(&format!("seconds is a whole number up to {MOST_SECONDS}"));
+                return invalid(&format!("seconds is a whole number up to {MAX_SECONDS}"));
             }
         };
         let mut since = match since.map(|since| since.as_u64()) {
@@ -118,6 +119,8 @@ impl Server {
             Some(_) => return invalid("run is not a string"),
         };
         let deadline = Instant::now() + Duration::from_secs(seconds);
+        let wake = Arc::new(Notify::new());
+        let mut watch = None;
         loop {
             let (asked, wanted) = (who.clone(), run.clone());
             let now = self.work(move |tools| tools.revision(&asked, wanted.as_deref())).await?;
@@ -125,14 +128,22 @@ impl Server {
                 Ok(now) => now,
                 Err(refusal) => return Ok(Err(refusal)),
             };
-            run = Some(found.clone());
             let changed = *since.get_or_insert(now) < now;
+            if watch.is_none() {
+                run = Some(found.clone());
+                let woken = wake.clone();
+                // Where nothing can be watched, the run is looked at every second.
+                watch = Some(self.work(move |tools| tools.watch(&found, woken)).await?);
+                // Something may have happened before.
+                continue;
+            }
             if changed || Instant::now() >= deadline || self.stopping.is_cancelled() {
                 let asked = who.clone();
                 return self.work(move |tools| tools.changed(&asked, &found, changed)).await;
             }
             tokio::select! {
-                () = sleep(GLANCE.min(deadline.saturating_duration_since(Instant::now()))) => {}
+                () = wake.notified() => {}
+                () = sleep(POLL.min(deadline.saturating_duration_since(Instant::now()))) => {}
                 () = self.stopping.cancelled() => {}
                 // Nobody reads the answer to a call that was cancelled.
                 () = context.ct.cancelled() => {

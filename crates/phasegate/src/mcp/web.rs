@@ -43,7 +43,7 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A larger request is none of ours.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 struct Door {
     hosts: [String; 3],
@@ -83,7 +83,7 @@ impl Door {
         request.extensions_mut().insert(who);
         // A body that never comes keeps nobody.
         let (parts, body) = request.into_parts();
-        let body = timeout(BODY_TIME, Limited::new(body, MOST_BYTES).collect()).await;
+        let body = timeout(BODY_TIME, Limited::new(body, MAX_BYTES).collect()).await;
         let Ok(Ok(body)) = body else {
             return plain(StatusCode::BAD_REQUEST, "Bad Request: too large, or it never came\n");
         };
@@ -129,7 +129,7 @@ pub async fn serve(
         .with_allowed_hosts(hosts.clone())
         .with_legacy_session_mode(false)
         .with_json_response(true)
-        .with_max_request_body_bytes(MOST_BYTES)
+        .with_max_request_body_bytes(MAX_BYTES)
         .with_cancellation_token(streams.clone());
     let served = server.clone();
     let make = move || Ok(served.clone());

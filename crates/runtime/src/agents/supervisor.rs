@@ -13,10 +13,13 @@ use std::time::Instant;
 use jiff::Timestamp;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{Ended, Record, Started, place, write};
-use crate::headless;
+use super::{EndStatus, Ended, Record, Started, place, write};
 use crate::proc;
 use crate::process::{self, End, Orphans};
+use crate::variables;
+
+/// How much of the end of a log is searched for what an agent has cost.
+const MAX_TAIL: u64 = 256 << 10;
 
 /// The supervisor's own main. Its stdin is the lock.
 ///
@@ -51,17 +54,18 @@ pub fn supervise(root: &Path, record: &Record) -> io::Result<()> {
             process::watch(child, record.timeout, &gone, &printed, Orphans::All)
         }
     };
-    let cost = headless::cost(&folder.join("log"));
+    let printed = process::tail(&folder.join("log"), MAX_TAIL).unwrap_or_default();
+    let cost = phasegate_clients::headless().cost(&printed);
     let (status, exit_code) = match &end {
-        End::Exited(0) => ("exited", Some(0)),
-        End::Exited(code) => ("failed", Some(*code)),
-        End::TimedOut => ("timed out", None),
-        End::GivenUp | End::Flooded => ("killed", None),
-        End::Killed(_) | End::NotStarted(_) => ("crashed", None),
+        End::Exited(0) => (EndStatus::Exited, Some(0)),
+        End::Exited(code) => (EndStatus::Failed, Some(*code)),
+        End::TimedOut => (EndStatus::TimedOut, None),
+        End::GivenUp | End::Flooded => (EndStatus::Killed, None),
+        End::Killed(_) | End::NotStarted(_) => (EndStatus::Crashed, None),
     };
     let ended = Ended {
         at: Timestamp::now(),
-        status: status.into(),
+        status,
         exit_code,
         words: end.in_words(record.timeout),
         seconds: since.elapsed().as_secs(),
@@ -87,7 +91,7 @@ fn start(
     let spawned = Command::new(program)
         .args(arguments)
         .current_dir(root)
-        .env(process::DISABLE, "1")
+        .env(variables::DISABLE, "1")
         .stdin(input)
         .stdout(output)
         .stderr(errors)

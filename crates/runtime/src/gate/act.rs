@@ -6,21 +6,22 @@ use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::decide::{RunFacts, decide, params, phase_name, render};
 use phasegate_engine::digest::digest;
+use phasegate_engine::events::CANCEL;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event, Step};
 use phasegate_engine::workflow::{Param, TextId, Workflow};
 
 use super::document::run_facts;
 use super::errands::NO_LIMIT;
-use super::pin::protected;
 use super::sessions::{Standing, standing};
-use super::transaction::{Change, Open, Then, line_about};
-use super::{Answered, CANCEL, Found, Gate, GateError, Runs};
+use super::tamper::protected;
+use super::transaction::{Change, Locked, Open, Then, line_about};
+use super::{Answered, Found, Gate, GateError, Runs};
 use crate::journal::Line;
-use crate::ledger::{Cancelled, Last, Ledger, Owner};
+use crate::ledger::{Cancelled, Last, Owner};
 use crate::run::{RunId, plain_name};
-use crate::store::Key;
-use crate::world::{Told, World};
+use crate::store::{Key, Lock};
+use crate::world::{ClientReport, World};
 
 impl Runs<'_> {
     /// Why no more money is spent on a run; none where there is some left.
@@ -36,7 +37,7 @@ impl Gate<'_> {
         // What has become of its agents comes before what is asked for now.
         self.settle_now(found)?;
         let told = self.claim(found, event)?;
-        let mut answered = self.act_on(found, event, &Told::default(), false)?;
+        let mut answered = self.act_on(found, event, &ClientReport::default(), false)?;
         answered.notes.extend(told);
         if answered.agents {
             self.settle_now(found)?;
@@ -51,7 +52,7 @@ impl Gate<'_> {
         event: &Event,
         document: &str,
     ) -> Result<Answered, GateError> {
-        self.act_once(found, event, &Told::default(), false, Some(document))
+        self.act_once(found, event, &ClientReport::default(), false, Some(document))
     }
 
     /// Starts a run: a new one, or, where a workflow has one document for all its runs and a rule
@@ -61,7 +62,7 @@ impl Gate<'_> {
         workflow: &Workflow,
         texts: (Option<TextId>, TextId),
         event: &Event,
-    ) -> Result<(RunId, Option<Answered>), GateError> {
+    ) -> Result<(Found, Option<Answered>), GateError> {
         let action = workflow.action(&event.name);
         if action.is_some_and(|action| !action.is_for(event.actor)) {
             let message = format!("`{}` is not for {}", event.name, event.actor);
@@ -70,13 +71,13 @@ impl Gate<'_> {
         match self.create(workflow, Some(texts), event) {
             Err(GateError::Exists(place, _)) if workflow.hears(&event.name) => {
                 let own = |run: &Found| run.id.workflow == workflow.name && run.place == place;
-                let run = self.runs().0.into_iter().find(own);
+                let run = self.runs().runs.into_iter().find(own);
                 let gone = || GateError::Other(format!("{place} is gone again"));
                 let run = run.ok_or_else(gone)?;
-                let answered = self.act_on(&run, event, &Told::default(), true)?;
-                Ok((run.id, Some(answered)))
+                let answered = self.act_on(&run, event, &ClientReport::default(), true)?;
+                Ok((self.refreshed(&run), Some(answered)))
             }
-            created => Ok((created?, None)),
+            created => Ok((self.run(&created?.to_string())?, None)),
         }
     }
 
@@ -85,7 +86,7 @@ impl Gate<'_> {
         &self,
         found: &Found,
         event: &Event,
-        told: &Told,
+        told: &ClientReport,
         starts: bool,
     ) -> Result<Answered, GateError> {
         match self.act_once(found, event, told, starts, None) {
@@ -111,15 +112,14 @@ impl Gate<'_> {
         let workflow = self.workflow_of(found)?;
         let text = workflow.unreadable.ok_or_else(|| GateError::Other(why.to_string()))?;
         let run = run_facts(found, None);
-        let world = Arc::new(World::new(&self.project.root, Told::default()));
-        let rendered = render(&workflow, text, None, event, &run, world);
-        let rendered = rendered.map_err(|fault| GateError::Other(fault.message))?;
+        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        let rendered = render(&workflow, text, None, event, &run, world)?;
         let message = format!("Run {} was given up: {why}.", found.id);
         let answer = Answer::allow_saying(Outcome::Aborted, message);
-        self.note_saying(found, event, &answer, |ledger, at| {
-            ledger.session.last =
-                Some(Last { at, event: event.name.clone(), answer: answer.clone() });
-            ledger.tamper.protected.clear();
+        self.note_saying(found, event, &answer, |run, at| {
+            let (event, answer) = (event.name.clone(), answer.clone());
+            run.ledger.session.last = Some(Last { at, event, answer, elsewhere: false });
+            run.ledger.tamper.protected.clear();
             Ok(Change::Instead(rendered.clone().into_bytes()))
         })?;
         Ok(Answered::new(&found.id, answer))
@@ -129,26 +129,26 @@ impl Gate<'_> {
         &self,
         found: &Found,
         event: &Event,
-        told: &Told,
+        told: &ClientReport,
         starts: bool,
         bound: Option<&str>,
     ) -> Result<Answered, GateError> {
         let answered = self.put(found, NO_LIMIT, |errands, mut open| {
             let over = is_over(&open);
-            let own = standing(&open.ledger, event.session.as_deref(), Timestamp::now());
+            let own = standing(&open.run.ledger, event.session.as_deref(), Timestamp::now());
             if starts && own == Standing::Foreign && !over {
-                return Err(GateError::Other(format!(
+                return Err(GateError::NotReady(format!(
                     "run {0} belongs to another session; `phasegate adopt {0}` takes it over",
                     found.id
                 )));
             }
             let mut before = None;
-            if starts && (over || open.ledger.session.cancelled.is_some()) {
-                let new = open.ledger.begin_again(event.session.as_deref());
-                before = Some(std::mem::replace(&mut open.ledger, new));
+            if starts && (over || open.run.ledger.session.cancelled.is_some()) {
+                let new = open.run.ledger.begin_again(event.session.as_deref());
+                before = Some(std::mem::replace(&mut open.run.ledger, new));
                 open.workflow = self.workflow(&found.id.workflow)?;
-            } else if open.ledger.session.cancelled.is_some() {
-                return Err(GateError::Other(format!("run {} is cancelled", found.id)));
+            } else if open.run.ledger.session.cancelled.is_some() {
+                return Err(GateError::NotReady(format!("run {} is cancelled", found.id)));
             }
             let refused = refused(&open.workflow, &found.id, event);
             let mut step = self.decide(&mut open, event, told, errands);
@@ -166,7 +166,7 @@ impl Gate<'_> {
                 return Ok(then);
             }
             if let (Some(before), Answer::Deny { .. }) = (before, &step.answer) {
-                open.ledger = before;
+                open.run.ledger = before;
             }
             let new = open.written(&step);
             self.commit(open, event, step, new, errands)
@@ -184,18 +184,26 @@ impl Gate<'_> {
     ) -> Result<RunId, GateError> {
         if !self.project.config.enabled(&workflow.name) {
             let message = format!("workflow {} is disabled in the configuration", workflow.name);
-            return Err(GateError::Other(message));
+            return Err(GateError::NotReady(message));
         }
         // Two that start at once must not choose one name, nor miss each other's runs.
-        let all = RunId { workflow: workflow.name.clone(), name: String::new() };
-        let _starting = self.store.lease(&all, &Key::Document(workflow.document_of("")))?;
-        let world = || Arc::new(World::new(&self.project.root, Told::default()));
-        let text = |id: TextId, run: &RunFacts| {
-            let rendered = render(workflow, id, None, event, run, world());
-            rendered.map_err(|fault| GateError::Other(fault.message))
-        };
+        let _starting = self.store.lock(&Lock::Workflow(workflow.name.clone()))?;
+        loop {
+            if let Some(run) = self.create_once(workflow, texts, event)? {
+                return Ok(run);
+            }
+        }
+    }
+
+    /// Starts a run with a name that seems to be free; none where it turns out not to be.
+    fn create_once(
+        &self,
+        workflow: &Workflow,
+        texts: Option<(Option<TextId>, TextId)>,
+        event: &Event,
+    ) -> Result<Option<RunId>, GateError> {
         let wanted = match texts {
-            Some((Some(name), _)) => text(name, &RunFacts::default())?,
+            Some((Some(name), _)) => self.rendered(workflow, name, event, &RunFacts::default())?,
             _ => match event.params.get("name").and_then(Json::as_str) {
                 Some(name) => name.to_string(),
                 None => workflow.name.clone(),
@@ -204,27 +212,11 @@ impl Gate<'_> {
         let (id, place) = self.free_name(workflow, wanted.trim())?;
         let (name, document_place) = (id.name.clone(), place.clone());
         let run = RunFacts { name, document: document_place, ..RunFacts::default() };
-        let document = match texts {
-            Some((_, document)) => {
-                let text = text(document, &run)?;
-                Json::parse(text.as_bytes()).map_err(|error| {
-                    GateError::Other(format!("the new state document is not JSON: {error}"))
-                })?
-            }
-            None => {
-                let initial = workflow.outer().initial;
-                let phase = initial.map(|id| workflow.outer().get(id).name.to_string());
-                Json::from([(
-                    workflow.outer().field.as_str(),
-                    Json::from(phase.unwrap_or_default()),
-                )])
-            }
-        };
+        let document = self.new_document(workflow, texts.map(|(_, text)| text), event, &run)?;
         let (document, step) = self.begin(workflow, document, event, &run)?;
         let mut checked = document.clone();
         workflow.records.declare(&workflow.state, &mut checked, "state").map_err(|found| {
-            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-            GateError::Other(format!("the new state document does not fit: {}", found.join("; ")))
+            GateError::Other(format!("the new state document does not fit: {found}"))
         })?;
         let bytes = document.to_text(Some("  ")).into_bytes();
         let phase = phase_name(workflow, &document);
@@ -233,10 +225,16 @@ impl Gate<'_> {
             && !self.is_trusted(workflow)
         {
             let message = format!("`phasegate trust {}` first", workflow.name);
-            return Err(GateError::Other(format!("{message}: it runs commands or writes files")));
+            return Err(GateError::NotReady(format!(
+                "{message}: it runs commands or writes files"
+            )));
         }
         let found = Found::new(id, place);
-        self.within(&found, |mut locked| {
+        let (is_new, _) = self.within(&found, |mut locked| {
+            // A process that died had begun it: the lock has brought that to its end.
+            if self.workspace.version(&found.place)?.is_some() {
+                return Ok(Then::Nothing(false));
+            }
             let (trace, evidence, effects) = match &step {
                 Some(step) => {
                     self.carry_out(&step.effects)?;
@@ -250,7 +248,7 @@ impl Gate<'_> {
             locked.ledger.tamper.protected = protected(workflow, &document);
             locked.notes.clear();
             self.enlist(&found.id, event.actor, &mut locked.ledger, &effects)?;
-            self.pin(&found.id, workflow, &mut locked.ledger)?;
+            self.pin(&mut locked, workflow)?;
             let mut writes = locked.note(Line {
                 to: phase.clone(),
                 after: digest(&bytes),
@@ -260,9 +258,39 @@ impl Gate<'_> {
             });
             writes.document = Change::Put(None, bytes.clone());
             writes.effects = effects;
-            Ok(Then::Write(writes, ()))
+            Ok(Then::Write(writes, true))
         })?;
-        Ok(found.id)
+        Ok(is_new.then_some(found.id))
+    }
+
+    fn rendered(
+        &self,
+        workflow: &Workflow,
+        text: TextId,
+        event: &Event,
+        run: &RunFacts,
+    ) -> Result<String, GateError> {
+        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        Ok(render(workflow, text, None, event, run, world)?)
+    }
+
+    /// The document with which a run begins: a text of the workflow, or only its first phase.
+    fn new_document(
+        &self,
+        workflow: &Workflow,
+        text: Option<TextId>,
+        event: &Event,
+        run: &RunFacts,
+    ) -> Result<Json, GateError> {
+        let Some(text) = text else {
+            let outer = workflow.outer();
+            let phase = outer.initial.map(|id| outer.get(id).name.to_string());
+            return Ok(Json::from([(outer.field.as_str(), Json::from(phase.unwrap_or_default()))]));
+        };
+        let text = self.rendered(workflow, text, event, run)?;
+        Json::parse(text.as_bytes()).map_err(|error| {
+            GateError::Other(format!("the new state document is not JSON: {error}"))
+        })
     }
 
     /// A new document after the event that made it, where a rule hears that.
@@ -276,7 +304,7 @@ impl Gate<'_> {
         if !workflow.hears(&event.name) {
             return Ok((document, None));
         }
-        let world = Arc::new(World::new(&self.project.root, Told::default()));
+        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
         let step = decide(workflow, document, event, run, world);
         match &step.answer {
             Answer::Deny { reason, .. } => Err(GateError::Other(reason.clone())),
@@ -287,14 +315,15 @@ impl Gate<'_> {
     fn free_name(&self, workflow: &Workflow, wanted: &str) -> Result<(RunId, String), GateError> {
         let base = plain_name(wanted);
         if base.is_empty() {
-            return Err(GateError::Other("the run needs a name".into()));
+            return Err(GateError::UnknownRun("the run needs a name".into()));
         }
         for number in 1.. {
             let name = if number == 1 { base.clone() } else { format!("{base}-{number}") };
             let place = workflow.document_of(&name);
             let id = RunId::of_document(&workflow.name, &workflow.document, &place);
-            let id = id.ok_or_else(|| GateError::Other(format!("{name:?} cannot name a run")))?;
-            let exists = self.store.version(&Key::Document(place.clone()))?.is_some();
+            let id =
+                id.ok_or_else(|| GateError::UnknownRun(format!("{name:?} cannot name a run")))?;
+            let exists = self.workspace.version(&place)?.is_some();
             let only_one = place == workflow.document;
             let named = only_one || workflow.presumed.is_some();
             let known = self.store.version(&Key::Ledger(id.clone()))?.is_some();
@@ -333,10 +362,10 @@ impl Gate<'_> {
         }
         let message = reason.map(str::to_string);
         let answer = Answer::Allow { outcome: Some(Outcome::Aborted), until: None, message };
-        self.note_saying(found, event, &answer, |ledger, at| {
+        self.note_saying(found, event, &answer, |run, at| {
             let told = event.actor == Actor::Human;
             let reason = reason.map(str::to_string);
-            ledger.session.cancelled = Some(Cancelled { at, reason, by: event.actor, told });
+            run.ledger.session.cancelled = Some(Cancelled { at, reason, by: event.actor, told });
             Ok(Change::None)
         })?;
         // Nobody works for a run that is over.
@@ -351,8 +380,8 @@ impl Gate<'_> {
         event: &Event,
         session: Option<&str>,
     ) -> Result<(), GateError> {
-        self.note(found, event, |ledger, seen| {
-            ledger.session.owner =
+        self.note(found, event, |run, seen| {
+            run.ledger.session.owner =
                 session.map(|session| Owner { session: session.to_string(), seen });
             Ok(())
         })
@@ -372,10 +401,10 @@ impl Gate<'_> {
         &self,
         found: &Found,
         event: &Event,
-        mut change: impl FnMut(&mut Ledger, Timestamp) -> Result<(), GateError>,
+        mut change: impl FnMut(&mut Locked, Timestamp) -> Result<(), GateError>,
     ) -> Result<(), GateError> {
-        self.note_saying(found, event, &Answer::accepted(), |ledger, now| {
-            change(ledger, now)?;
+        self.note_saying(found, event, &Answer::accepted(), |run, now| {
+            change(run, now)?;
             Ok(Change::None)
         })
     }
@@ -385,12 +414,12 @@ impl Gate<'_> {
         found: &Found,
         event: &Event,
         answer: &Answer,
-        mut change: impl FnMut(&mut Ledger, Timestamp) -> Result<Change, GateError>,
+        mut change: impl FnMut(&mut Locked, Timestamp) -> Result<Change, GateError>,
     ) -> Result<(), GateError> {
         self.within(found, |mut locked| {
             let now = Timestamp::now();
-            let document = change(&mut locked.ledger, now)?;
-            let stored = self.store.get(&Key::Document(found.place.clone()))?;
+            let document = change(&mut locked, now)?;
+            let stored = self.workspace.get(&found.place)?;
             let mark = |bytes: &[u8]| digest(bytes);
             let before = mark(&stored.map(|stored| stored.bytes).unwrap_or_default());
             let after = match &document {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use phasegate_engine::answer::Answer;
 use phasegate_engine::decide::params;
 use phasegate_engine::digest::digest;
+use phasegate_engine::events::{AGENT_EXITED, AGENT_STARTED};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event};
 use phasegate_engine::workflow::Workflow;
@@ -21,16 +22,11 @@ use crate::caller::{self, Caller};
 use crate::checks::{Checks, Ran};
 use crate::ledger::Ledger;
 use crate::run::RunId;
-use crate::world::{Told, World};
-
-/// The event that an agent has started.
-const STARTED: &str = "agent-started";
-
-/// The event that an agent has ended.
-const EXITED: &str = "agent-exited";
+use crate::variables;
+use crate::world::{ClientReport, World};
 
 /// How often what agents do may lead to other agents, for one look at a run.
-const MOST_ROUNDS: usize = 16;
+const MAX_ROUNDS: usize = 16;
 
 /// What is to be put to the rules about an agent.
 enum News {
@@ -44,7 +40,7 @@ impl Runs<'_> {
     /// # Errors
     /// Where a secret is shown that is nobody's, or no longer anybody's.
     pub fn caller(&self) -> Result<Caller, GateError> {
-        match std::env::var(agents::TOKEN) {
+        match std::env::var(variables::TOKEN) {
             Ok(token) => self.caller_with(&token),
             Err(_) => Ok(Caller { actor: caller::actor(), agent: None }),
         }
@@ -61,15 +57,16 @@ impl Runs<'_> {
 
     /// The agent that a token proves its holder to be, and its run.
     pub fn identify(&self, token: &str) -> Result<(RunId, String, Actor), GateError> {
-        let unknown =
-            || GateError::Other("the token does not belong to an agent of this project".into());
+        let unknown = || {
+            GateError::NotPermitted("the token does not belong to an agent of this project".into())
+        };
         let (secret, run, id) = agents::parts(token).ok_or_else(unknown)?;
         let run = RunId::try_from(run.to_string()).map_err(|_| unknown())?;
         let (ledger, _) = self.peek(&run);
         let agent = ledger.work.agents.get(id).filter(|agent| agent.knows(secret));
         let agent = agent.ok_or_else(unknown)?;
         if agent.is_over() || ledger.session.cancelled.is_some() {
-            return Err(GateError::Other(format!("agent {id} of run {run} has ended")));
+            return Err(GateError::NotPermitted(format!("agent {id} of run {run} has ended")));
         }
         Ok((run, id.to_string(), agent.role))
     }
@@ -79,7 +76,7 @@ impl Runs<'_> {
         &self,
         workflow: &Workflow,
         ledger: &Ledger,
-        told: &Told,
+        told: &ClientReport,
         fresh: &BTreeMap<String, Ran>,
     ) -> Arc<World> {
         let mut world =
@@ -115,7 +112,7 @@ impl Runs<'_> {
 
     /// The agents of all runs, by run.
     pub fn agents(&self) -> Vec<(RunId, IndexMap<String, Record>)> {
-        let (runs, _) = self.runs();
+        let runs = self.runs().runs;
         let runs = runs.into_iter().filter(|run| !run.ledger.work.agents.is_empty());
         runs.map(|run| (run.id.clone(), self.agents_of(&run))).collect()
     }
@@ -136,7 +133,7 @@ impl Gate<'_> {
 
     /// Puts what has become of a run's agents to its rules, and starts those that wait for it.
     pub(super) fn settle(&self, found: &mut Found) -> Result<(), GateError> {
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             if found.ledger.work.agents.values().all(Record::is_over) {
                 return Ok(());
             }
@@ -222,17 +219,17 @@ impl Gate<'_> {
     fn hear_once(&self, found: &Found, id: &str) -> Result<bool, GateError> {
         let heard = self.put(found, NO_LIMIT, |errands, mut open| {
             let unconcerned = || Ok(Then::Nothing(Progress::Done(None)));
-            let Some(agent) = open.ledger.work.agents.get_mut(id) else { return unconcerned() };
+            let Some(agent) = open.run.ledger.work.agents.get_mut(id) else { return unconcerned() };
             let Some(news) = news(agent, self)? else { return unconcerned() };
             let event = tell(agent, id, news);
             let cost = agent.ended.as_ref().map_or(0, |ended| ended.micro_dollars);
-            let over = open.ledger.session.cancelled.is_some();
-            let spent = &mut open.ledger.work.tally.micro_dollars;
+            let over = open.run.ledger.session.cancelled.is_some();
+            let spent = &mut open.run.ledger.work.tally.micro_dollars;
             *spent = spent.saturating_add(cost);
-            let mut step = self.decide(&mut open, &event, &Told::default(), errands);
+            let mut step = self.decide(&mut open, &event, &ClientReport::default(), errands);
             if over {
                 step.undo(Answer::accepted());
-            } else if step.answer.is_unheard() {
+            } else if step.unheard {
                 // What a workflow has no rule for has happened all the same.
                 step.answer = Answer::accepted();
             }
@@ -262,14 +259,14 @@ impl Gate<'_> {
                 Effect::Start(agent) => {
                     let record = Record::new(&self.project.root, run, agent);
                     let record = record.map_err(|error| {
-                        GateError::Other(format!("agent {} cannot be started: {error}", agent.id))
+                        GateError::Effect(format!("agent {} cannot be started: {error}", agent.id))
                     })?;
                     ledger.work.agents.insert(agent.id.clone(), record);
                 }
                 Effect::End(id) => {
                     let agent = ledger.work.agents.get_mut(id);
                     let agent = agent.ok_or_else(|| {
-                        GateError::Other(format!("there is no agent {id:?} in run {run}"))
+                        GateError::Effect(format!("there is no agent {id:?} in run {run}"))
                     })?;
                     agent.ended_by = Some(by);
                 }
@@ -306,7 +303,7 @@ fn news(agent: &Record, gate: &Gate) -> Result<Option<News>, GateError> {
         return Ok(None);
     }
     let seen = agent.look(&gate.project.root);
-    Ok(match seen.map_err(|error| GateError::Other(error.to_string()))? {
+    Ok(match seen? {
         Seen::Working(since) if agent.started.is_none() => Some(News::Started(since)),
         Seen::Ended(Some(since), _) if agent.started.is_none() => Some(News::Started(since)),
         Seen::Ended(since, ended) => Some(News::Exited(since, ended)),
@@ -323,7 +320,7 @@ fn tell(agent: &mut Record, id: &str, news: News) -> Event {
     let (name, members) = match news {
         News::Started(since) => {
             agent.started = Some(since);
-            (STARTED, Vec::new())
+            (AGENT_STARTED, Vec::new())
         }
         News::Exited(since, ended) => {
             agent.started = agent.started.or(since);
@@ -334,7 +331,7 @@ fn tell(agent: &mut Record, id: &str, news: News) -> Event {
                 ("end".to_string(), Json::from(ended.words.as_str())),
             ];
             agent.ended = Some(ended);
-            (EXITED, members)
+            (AGENT_EXITED, members)
         }
     };
     let agent = Some(id.to_string());

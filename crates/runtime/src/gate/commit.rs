@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
+use phasegate_clients::MAX_REASON;
 use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::decide::decide;
 use phasegate_engine::digest::digest;
@@ -10,7 +11,7 @@ use phasegate_engine::step::{Actor, Effect, Event, Step};
 
 use super::document::run_facts;
 use super::errands::{Errands, Progress, refusal};
-use super::pin::protected;
+use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::{Answered, Gate, GateError};
 use crate::checks::Checks;
@@ -18,8 +19,8 @@ use crate::fault_point;
 use crate::journal::Line;
 use crate::ledger::{Last, LastBlock, Ledger, remembered};
 use crate::run::RunId;
-use crate::store::{Key, StoreError};
-use crate::world::Told;
+use crate::store::StoreError;
+use crate::world::ClientReport;
 
 impl Gate<'_> {
     /// Decides on the document, which is taken: a second owner would force a copy of it.
@@ -27,23 +28,23 @@ impl Gate<'_> {
         &self,
         open: &mut Open,
         event: &Event,
-        told: &Told,
+        told: &ClientReport,
         errands: &Errands,
     ) -> Step {
-        let mut run = run_facts(open.found, open.read.problem.clone());
+        let mut run = run_facts(open.run.found, open.read.problem.clone());
         // What was noticed only now counts, too.
-        run.tampered = open.ledger.tamper.count;
+        run.tampered = open.run.ledger.tamper.count;
         // What was run for an earlier stop that could not wait counts, if the files are the same.
         let mut fresh = errands.fresh.clone();
-        if !open.ledger.work.failed.is_empty() {
+        if !open.run.ledger.work.failed.is_empty() {
             let tree = Checks::new(&self.project.root, &open.workflow).tree_now();
-            for (name, ran) in &open.ledger.work.failed {
+            for (name, ran) in &open.run.ledger.work.failed {
                 if ran.is_of(tree.as_deref()) && !fresh.contains_key(name) {
                     fresh.insert(name.clone(), ran.clone());
                 }
             }
         }
-        let world = self.world(&open.workflow, &open.ledger, told, &fresh);
+        let world = self.world(&open.workflow, &open.run.ledger, told, &fresh);
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
     }
 
@@ -64,37 +65,31 @@ impl Gate<'_> {
             new = None;
         }
         let now = Timestamp::now();
-        if errands.is_settled() {
-            open.ledger.work.checking = None;
-        }
-        if event.is_question() {
-            open.ledger.work.failed.clear();
-        }
-        for (name, ran) in &errands.fresh {
-            match ran.passed() {
-                Some(passed) => open.ledger.work.checks.insert(name.clone(), passed),
-                None => open.ledger.work.checks.remove(name),
-            };
-        }
+        note_checks(&mut open.run.ledger, event, errands);
         let removed = match self.act_in_the_world(&mut open, event.actor, &step.effects) {
             Ok(removed) => removed,
             // An action that cannot be carried out is refused, and that is written down.
-            Err(GateError::Other(reason)) if !event.is_question() => {
+            Err(GateError::Effect(reason)) if !event.is_question() => {
                 step.undo(Answer::deny_as("failed", reason));
                 new = None;
                 false
             }
             Err(error) => return Err(error),
         };
-        let Open { found, workflow, read, before, ledger, .. } = &mut open;
+        let Open { run, workflow, read, before, .. } = &mut open;
+        self.pin(run, workflow)?;
+        let (found, ledger) = (run.found, &mut run.ledger);
         let after = new.as_ref().map_or_else(|| before.clone(), |bytes| digest(bytes));
         if event.is_question() {
             ledger.session.last_block = insisting(ledger, event, &step, before, &after, now);
         }
         let answered_before = ledger.session.last.as_ref().map(|last| last.answer.clone());
-        ledger.session.last =
-            Some(Last { at: now, event: event.name.clone(), answer: step.answer.clone() });
-        self.pin(&found.id, workflow, ledger)?;
+        ledger.session.last = Some(Last {
+            at: now,
+            event: event.name.clone(),
+            answer: step.answer.clone(),
+            elsewhere: errands.elsewhere.get(),
+        });
         ledger.position.document.clone_from(&found.place);
         // What is presumed was not read.
         if read.problem.is_none() {
@@ -131,7 +126,7 @@ impl Gate<'_> {
             ..Answered::new(&found.id, way_out(step.answer.clone(), &found.id, workflow.way_out))
         };
         let version = read.version.clone();
-        let mut writes = open.note(line);
+        let mut writes = open.run.note(line);
         writes.document = match new {
             _ if removed => Change::Remove(version),
             Some(bytes) => Change::Put(version, bytes),
@@ -152,15 +147,31 @@ impl Gate<'_> {
         by: Actor,
         effects: &[Effect],
     ) -> Result<bool, GateError> {
-        let key = Key::Document(open.found.place.clone());
         // The last moment at which the step can be thrown away without a trace.
-        if self.store.version(&key)? != open.read.version {
-            return Err(StoreError::Conflict(open.found.place.clone()).into());
+        if self.workspace.version(&open.run.found.place)? != open.read.version {
+            return Err(StoreError::Conflict(open.run.found.place.clone()).into());
         }
-        fault_point::reach("before-journal");
+        fault_point::reach("before-effects");
         let removed = self.carry_out(effects)?;
-        self.enlist(&open.found.id, by, &mut open.ledger, effects)?;
+        self.enlist(&open.run.found.id, by, &mut open.run.ledger, effects)?;
         Ok(removed)
+    }
+}
+
+/// Notes what came of the checks that an event waited for.
+fn note_checks(ledger: &mut Ledger, event: &Event, errands: &Errands) {
+    let work = &mut ledger.work;
+    if errands.is_settled() {
+        work.checking = None;
+    }
+    if event.is_question() {
+        work.failed.clear();
+    }
+    for (name, ran) in &errands.fresh {
+        match ran.passed() {
+            Some(passed) => work.checks.insert(name.clone(), passed),
+            None => work.checks.remove(name),
+        };
     }
 }
 
@@ -191,11 +202,8 @@ fn insisting(
     }
 }
 
-/// Clients promise to pass on 10,000 characters of a reason.
-const MOST_REASON: usize = 9_000;
-
 fn way_out(answer: Answer, run: &RunId, wanted: bool) -> Answer {
-    let answer = answer.shortened(MOST_REASON);
+    let answer = answer.shortened(MAX_REASON);
     let Answer::Block { mut reason } = answer else { return answer };
     if wanted {
         let end = reason.trim_end().len();

@@ -9,13 +9,13 @@ use super::errands::{Detached, Errands, NO_LIMIT, Progress};
 use super::transaction::{Open, Then};
 use super::{Found, Gate, GateError, Runs};
 use crate::process;
-use crate::world::Told;
+use crate::world::ClientReport;
 
 /// A client that waits for less than this has long errands run by somebody else.
 const PATIENT: Duration = Duration::from_mins(2);
 
 /// How often is looked whether they are done, and when an answer must be on its way.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 const MARGIN: Duration = Duration::from_secs(3);
 
 /// Where it is told that somebody does.
@@ -43,7 +43,7 @@ impl Gate<'_> {
         if !event.is_question() || errands.most >= PATIENT || errands.unsettled.is_some() {
             return Ok(None);
         }
-        if step.review.is_some() && open.ledger.work.unreviewed.is_some() {
+        if step.review.is_some() && open.run.ledger.work.unreviewed.is_some() {
             return Ok(None);
         }
         let check = step.needs.as_ref().and_then(|name| {
@@ -55,11 +55,10 @@ impl Gate<'_> {
         let Some((what, _)) = check.or(review).filter(|(_, time)| *time > errands.most) else {
             return Ok(None);
         };
-        let run = &open.found.id;
-        let free = process::alone(&self.project.root, FOLDER, run);
-        if free.map_err(|error| GateError::Other(error.to_string()))?.is_some() {
-            let started = process::start_detached(&self.project.root, &[ERRANDS, &run.to_string()]);
-            started.map_err(|error| GateError::Other(error.to_string()))?;
+        let run = &open.run.found.id;
+        if let Some(free) = process::try_exclusive(&self.project.root, FOLDER, run)? {
+            let words = [ERRANDS, &run.to_string()];
+            process::start_detached(&self.project.root, &words, free)?;
         }
         if !errands.waited {
             return Ok(Some(Detached::Wait));
@@ -74,29 +73,26 @@ impl Gate<'_> {
     pub(super) fn await_detached(&self, found: &Found, most: Duration) {
         let since = Instant::now();
         while since.elapsed() + MARGIN < most {
-            std::thread::sleep(GLANCE);
-            if matches!(process::alone(&self.project.root, FOLDER, &found.id), Ok(Some(_))) {
+            std::thread::sleep(POLL);
+            if matches!(process::try_exclusive(&self.project.root, FOLDER, &found.id), Ok(Some(_)))
+            {
                 return;
             }
         }
     }
 
-    /// The other side of that: runs what a stop of the run would need, and stops nobody.
+    /// The other side of that: runs what a stop of the run would need, and stops nobody. Its stdin is the
+    /// lock that tells of it.
     pub fn run_errands(&self, found: &Found) -> Result<(), GateError> {
-        let alone = process::alone(&self.project.root, FOLDER, &found.id);
-        let alone = alone.map_err(|error| GateError::Other(error.to_string()))?;
-        if alone.is_none() {
-            return Ok(());
-        }
         self.put(found, NO_LIMIT, |errands, mut open| {
-            let session = open.ledger.session.owner.as_ref().map(|owner| owner.session.clone());
+            let session = open.run.ledger.session.owner.as_ref().map(|owner| owner.session.clone());
             let event = errands.stop(session);
-            let mut step = self.decide(&mut open, &event, &Told::default(), errands);
+            let mut step = self.decide(&mut open, &event, &ClientReport::default(), errands);
             if let Some(then) = self.missing(&mut open, errands, &event, &mut step)? {
                 return Ok(then);
             }
             // Nothing is missing any more: what was found out is kept for the next stop.
-            let ledger = &mut open.ledger;
+            let ledger = &mut open.run.ledger;
             ledger.work.checking = None;
             ledger.work.unreviewed = errands.unreviewed().map(str::to_string);
             for (name, ran) in &errands.fresh {
@@ -105,7 +101,7 @@ impl Gate<'_> {
                     None => drop(ledger.work.failed.insert(name.clone(), ran.clone())),
                 }
             }
-            Ok(Then::Write(open.keep(), Progress::Done(None)))
+            Ok(Then::Write(open.run.keep(), Progress::Done(None)))
         })?;
         // Nobody is there to go on by himself.
         let text = format!("What run {} waited for is done: say something to the agent.", found.id);

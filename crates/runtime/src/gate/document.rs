@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use phasegate_engine::bom;
 use phasegate_engine::decide::{RunFacts, render};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{TextId, Workflow};
 
 use super::{Found, GateError, Runs};
-use crate::store::{Key, Stored, Version};
-use crate::world::{Told, World};
+use crate::ledger::Intended;
+use crate::store::{Stored, Version};
+use crate::world::{ClientReport, World};
 
 /// A state document as it was read, or as it is presumed to be.
 pub(super) struct Read {
@@ -25,10 +27,12 @@ impl Runs<'_> {
     /// Reads the document of a run. Where the workflow says what a document is presumed to be that
     /// is missing or cannot be read, it is taken for that.
     pub(super) fn read(&self, found: &Found, workflow: &Workflow) -> Result<Read, GateError> {
-        let stored = self.store.get(&Key::Document(found.place.clone()))?;
+        let stored = self.workspace.get(&found.place)?;
+        let stored = self.as_decided(found, stored);
         let gone = || GateError::Gone(found.id.clone(), found.place.clone());
         let Some(Stored { bytes: text, version }) = stored else {
-            let text = workflow.presumed.filter(|_| self.store.changed_at(&found.place).is_some());
+            let text =
+                workflow.presumed.filter(|_| self.workspace.changed_at(&found.place).is_some());
             return self.presume(found, workflow, text.ok_or_else(gone)?);
         };
         let version = Some(version);
@@ -37,10 +41,7 @@ impl Runs<'_> {
             if workflow.unreadable.is_some() || workflow.presumed.is_some() {
                 let mut copy = document.clone();
                 let fits = workflow.records.declare(&workflow.state, &mut copy, "state");
-                fits.map_err(|mismatches| {
-                    let found: Vec<String> = mismatches.iter().map(ToString::to_string).collect();
-                    GateError::Unreadable(found.join("; "))
-                })?;
+                fits.map_err(|mismatches| GateError::Unreadable(mismatches.to_string()))?;
             }
             Ok(document)
         });
@@ -55,11 +56,35 @@ impl Runs<'_> {
         }
     }
 
+    /// A document that a process has decided on, and died before it could put it in its place, counts: the
+    /// next transaction puts it there.
+    fn as_decided(&self, found: &Found, stored: Option<Stored>) -> Option<Stored> {
+        let Some(Intended { before, after }) = &found.ledger.position.intended else {
+            return stored;
+        };
+        if stored.as_ref().map(|stored| &stored.version) != before.as_ref() || before == after {
+            return stored;
+        }
+        let Some(after) = after else { return None };
+        match self.workspace.left_behind(&found.place) {
+            Some(left) if left.version() == after => {
+                let decided = left.stored().ok();
+                left.leave();
+                decided.or(stored)
+            }
+            Some(left) => {
+                left.leave();
+                stored
+            }
+            None => stored,
+        }
+    }
+
     fn presume(&self, found: &Found, workflow: &Workflow, text: TextId) -> Result<Read, GateError> {
         let run = run_facts(found, None);
-        let world = Arc::new(World::new(&self.project.root, Told::default()));
+        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
         let rendered = render(workflow, text, None, &Event::stop(None), &run, world);
-        let text = rendered.map_err(|fault| GateError::Other(fault.message))?.into_bytes();
+        let text = rendered?.into_bytes();
         let document = parse(&found.place, &text)?;
         Ok(Read { text, version: None, document, problem: None })
     }
@@ -73,8 +98,7 @@ pub(super) fn run_facts(found: &Found, problem: Option<String>) -> RunFacts {
 }
 
 pub(super) fn parse(place: &str, bytes: &[u8]) -> Result<Json, GateError> {
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    Json::parse(text)
+    Json::parse(bom::strip_bytes(bytes))
         .map_err(|error| GateError::Unreadable(format!("{place} is not valid JSON: {error}")))
 }
 

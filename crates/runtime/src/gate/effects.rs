@@ -4,7 +4,6 @@ use phasegate_engine::step::Effect;
 
 use super::{Gate, GateError};
 use crate::process;
-use crate::store::Key;
 
 impl Gate<'_> {
     /// Does what a step wants done before it counts; whether the document is to be removed.
@@ -17,17 +16,17 @@ impl Gate<'_> {
         for place in places {
             if place.split('/').any(|part| part == ".git") {
                 let message = format!("{place} belongs to git: no rule writes there");
-                return Err(GateError::Other(message));
+                return Err(GateError::Effect(message));
             }
         }
         // Nothing is moved where one of them could not be. What is no longer where it was, but is
         // where it should go, was moved by a process that died before its step counted.
         for effect in effects {
             if let Effect::Move { from, to } = effect
-                && self.store.version(&Key::Text(to.clone()))?.is_some()
-                && self.store.version(&Key::Text(from.clone()))?.is_some()
+                && self.workspace.has(to)?
+                && self.workspace.has(from)?
             {
-                return Err(GateError::Other(format!("{to} exists: nothing is moved over it")));
+                return Err(GateError::Effect(format!("{to} exists: nothing is moved over it")));
             }
         }
         let mut removed = false;
@@ -36,22 +35,20 @@ impl Gate<'_> {
                 // Where a rule has nowhere to write, it does not.
                 Effect::Write { place, .. } if place.trim().is_empty() => {}
                 Effect::Write { place, text } => {
-                    let key = Key::Text(place.clone());
-                    let before = self.store.version(&key)?;
-                    self.store.put(&key, before.as_ref(), format!("{text}\n").as_bytes())?;
+                    self.workspace.write(place, &format!("{text}\n"))?;
                 }
                 Effect::Run(command, timeout) => {
                     let shown = command.join(" ");
                     let (ok, output) = process::output(command, &self.project.root, *timeout)
-                        .map_err(|error| GateError::Other(format!("{shown}: {error}")))?;
+                        .map_err(|error| GateError::Effect(format!("{shown}: {error}")))?;
                     if !ok {
-                        return Err(GateError::Other(format!("{shown}: {}", output.trim_end())));
+                        return Err(GateError::Effect(format!("{shown}: {}", output.trim_end())));
                     }
                 }
                 Effect::Move { from, to } => self
-                    .store
-                    .move_text(from, to)
-                    .map_err(|error| GateError::Other(error.to_string()))?,
+                    .workspace
+                    .rename(from, to)
+                    .map_err(|error| GateError::Effect(error.to_string()))?,
                 Effect::Remove => removed = true,
                 // Once the step counts.
                 Effect::Append { .. } | Effect::Start(_) | Effect::End(_) => {}
@@ -65,7 +62,7 @@ impl Gate<'_> {
     pub(super) fn transcribe(&self, effects: &[Effect], notes: &mut Vec<String>) {
         for effect in effects {
             if let Effect::Append { place, line } = effect
-                && let Err(error) = self.store.append_text(place, line)
+                && let Err(error) = self.workspace.append(place, line)
             {
                 notes.push(error.to_string());
             }

@@ -1,7 +1,7 @@
 //! Errands on the way of an event: checks, reviews and the work of agents. They are asked for under
 //! the lock and run without it; then the event is put again, or what came of them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -10,30 +10,28 @@ use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::check::CheckResult;
 use phasegate_engine::decide::{REVIEWED, params};
 use phasegate_engine::digest::digest;
+use phasegate_engine::events::{REVIEW_FINISHED, WORK_FINISHED};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Review, Step, Work};
 use phasegate_engine::workflow::Workflow;
 
-use super::pin::protected;
+use super::tamper::protected;
 use super::transaction::{Change, Open, Then, Writes, line_about};
 use super::{Answered, Found, Gate, GateError, Runs};
 use crate::catalog::Origin;
 use crate::checks::{CheckError, Checks, Ran};
 use crate::journal::Line;
 use crate::ledger::{Intent, JobKind};
-use crate::process::{self, Alone};
+use crate::process::{self, Exclusive};
 use crate::reviewer;
 use crate::trust;
 use crate::worker::{self, FOLDER as WORK};
 
-/// The event that a worker has ended.
-const WORK_FINISHED: &str = "work-finished";
-
 /// How often one check runs for one event, while the tree changes under it.
-const MOST_RUNS: usize = 2;
+const MAX_RUNS: usize = 2;
 
 /// How many reviews may follow each other at one stop.
-const MOST_REVIEWS: usize = 3;
+const MAX_REVIEWS: usize = 3;
 
 /// How long all checks and reviews of an action may take together: somebody waits for it.
 pub(super) const NO_LIMIT: Duration = Duration::from_hours(24);
@@ -52,14 +50,16 @@ pub(super) struct Errands {
     reviews: usize,
     /// Whoever runs them elsewhere was waited for.
     pub(super) waited: bool,
+    /// The answer is that the run waits for whoever runs them elsewhere.
+    pub(super) elsewhere: Cell<bool>,
     /// Whose verdict was put.
     reviewed: Option<String>,
     /// Why there is no verdict.
     unreviewed: Option<String>,
     /// Held from the intent to the end of the event.
-    reviewing: RefCell<Option<Alone>>,
+    reviewing: RefCell<Option<Exclusive>>,
     /// Held while a worker is at work.
-    working: RefCell<Option<Alone>>,
+    working: RefCell<Option<Exclusive>>,
     /// The digest of the document for which something was begun.
     document: RefCell<String>,
 }
@@ -141,12 +141,12 @@ impl Runs<'_> {
     /// Whether the workflow may run commands and write files.
     pub fn is_trusted(&self, workflow: &Workflow) -> bool {
         let present = self.workflow(&workflow.name);
-        let is_present = present.is_ok_and(|present| present.digest == workflow.digest);
+        let is_present = present.is_ok_and(|present| present.identity == workflow.identity);
         let entry = self.project.workflow(&workflow.name).filter(|_| is_present);
         // A copy lies in the project, whatever it is a copy of.
         let copy = Origin::File(self.project.root.clone());
         let origin = entry.map_or(&copy, |entry| &entry.origin);
-        !workflow.acts() || trust::is_trusted(&self.project.root, origin, &workflow.digest)
+        !workflow.acts() || trust::is_trusted(&self.project.root, origin, &workflow.identity)
     }
 }
 
@@ -175,6 +175,7 @@ impl Gate<'_> {
             working,
             document,
             waited: false,
+            elsewhere: Cell::new(false),
         };
         loop {
             let (progress, written) = self.within_open(found, |open| body(&errands, open))?;
@@ -213,8 +214,8 @@ impl Gate<'_> {
         errands: &mut Errands,
     ) -> Result<(), GateError> {
         errands.reviews += 1;
-        if errands.reviews > MOST_REVIEWS {
-            let why = format!("after {MOST_REVIEWS} reviews the rules want another one at once");
+        if errands.reviews > MAX_REVIEWS {
+            let why = format!("after {MAX_REVIEWS} reviews the rules want another one at once");
             errands.unreviewed = Some(why);
             return Ok(());
         }
@@ -245,7 +246,7 @@ impl Gate<'_> {
             ("turns", Json::from(turns)),
         ];
         let params = params(members.map(|(name, value)| (name.to_string(), value)));
-        let fact = Event { params, ..Event::new("review-finished", Actor::Reviewer) };
+        let fact = Event { params, ..Event::new(REVIEW_FINISHED, Actor::Reviewer) };
         self.spend(found, reviewed.micro_dollars)?;
         let document = errands.document.borrow().clone();
         let answered = self.act_bound(found, &fact, &document)?;
@@ -259,8 +260,7 @@ impl Gate<'_> {
 
     /// Has work done, and puts its end to the rules.
     fn work(&self, found: &Found, work: &Work, errands: &Errands) -> Result<Answered, GateError> {
-        let worked = worker::work(&self.project.root, &found.id, work, self.watch)
-            .map_err(|error| GateError::Other(error.to_string()))?;
+        let worked = worker::work(&self.project.root, &found.id, work, self.watch)?;
         let exit_code = worked.exit_code.map_or(Json::Null, |code| Json::from(i64::from(code)));
         let members = [
             ("worker", Json::from(work.worker.as_str())),
@@ -282,8 +282,8 @@ impl Gate<'_> {
         if open.workflow.workers.is_empty() || event.name == WORK_FINISHED {
             return None;
         }
-        let taken = process::is_taken(&self.project.root, WORK, &open.found.id);
-        taken.then(|| at_work(open.found))
+        let taken = process::is_taken(&self.project.root, WORK, &open.run.found.id);
+        taken.then(|| at_work(open.run.found))
     }
 
     fn check(
@@ -293,7 +293,7 @@ impl Gate<'_> {
         name: &str,
         errands: &mut Errands,
     ) -> Result<(), GateError> {
-        if errands.ran.iter().filter(|ran| *ran == name).count() >= MOST_RUNS {
+        if errands.ran.iter().filter(|ran| *ran == name).count() >= MAX_RUNS {
             let text = format!("The files change while check {name} of run {} runs.", found.id);
             errands.unsettled = Some(text);
             return Ok(());
@@ -315,7 +315,7 @@ impl Gate<'_> {
                 errands.unsettled = Some(text);
                 Ok(())
             }
-            Err(error) => Err(GateError::Other(error.to_string())),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -363,14 +363,14 @@ impl Gate<'_> {
             return Ok(None);
         }
         let starts = step.effects.iter().any(|effect| matches!(effect, Effect::Start(_)));
-        let limits = self.project.config.limits(&open.found.id.workflow);
-        let run = open.found.id.to_string();
-        if let Some(why) = open.ledger.work.tally.spent(&run, &limits).filter(|_| starts) {
+        let limits = self.project.config.limits(&open.run.found.id.workflow);
+        let run = open.run.found.id.to_string();
+        if let Some(why) = open.run.ledger.work.tally.spent(&run, &limits).filter(|_| starts) {
             if event.is_question() {
                 step.undo(Answer::allow_saying(Outcome::Budget, why));
             } else {
                 // Nobody may be there to hear it now.
-                open.ledger.session.pending_notices.push(why.clone());
+                open.run.ledger.session.pending_notices.push(why.clone());
                 step.undo(Answer::deny_as("budget", why));
             }
             return Ok(None);
@@ -379,6 +379,7 @@ impl Gate<'_> {
             None => {}
             Some(Detached::Wait) => return Ok(Some(Job::Elsewhere)),
             Some(Detached::Waits(why)) => {
+                errands.elsewhere.set(true);
                 step.undo(Answer::waiting(Until::Background, why));
                 return Ok(None);
             }
@@ -387,10 +388,10 @@ impl Gate<'_> {
             return self.ask_reviewer(open, errands, review, step);
         }
         if let Some(work) = step.work.take() {
-            let alone = process::alone(&self.project.root, WORK, &open.found.id);
-            let alone = alone.map_err(|error| GateError::Other(error.to_string()))?;
+            let alone = process::try_exclusive(&self.project.root, WORK, &open.run.found.id);
+            let alone = alone?;
             if alone.is_none() {
-                step.undo(Answer::deny_as("busy", at_work(open.found)));
+                step.undo(Answer::deny_as("busy", at_work(open.run.found)));
                 return Ok(None);
             }
             *errands.working.borrow_mut() = alone;
@@ -410,25 +411,27 @@ impl Gate<'_> {
         review: Review,
         step: &mut Step,
     ) -> Result<Option<Job>, GateError> {
-        let failed = open.ledger.work.unreviewed.take();
+        let failed = open.run.ledger.work.unreviewed.take();
         if let Some(why) = errands.unreviewed.as_ref().or(failed.as_ref()) {
             step.answer = Answer::allow_saying(Outcome::Fault, why.as_str());
             return Ok(None);
         }
         if errands.reviewing.borrow().is_none() {
-            let begun = process::alone(&self.project.root, reviewer::FOLDER, &open.found.id);
-            let begun = begun.map_err(|error| GateError::Other(error.to_string()))?;
+            let begun =
+                process::try_exclusive(&self.project.root, reviewer::FOLDER, &open.run.found.id);
+            let begun = begun?;
             if begun.is_none() {
-                let run = &open.found.id;
+                let run = &open.run.found.id;
                 let message = format!("A review of run {run} is being made.");
                 step.answer = Answer::waiting(Until::Background, message);
                 return Ok(None);
             }
             *errands.reviewing.borrow_mut() = begun;
         }
-        let (run, limits) = (&open.found.id, self.project.config.limits(&open.found.id.workflow));
-        let (answer, warning) = open.ledger.work.tally.count_review(&run.to_string(), &limits);
-        open.notes.extend(warning);
+        let (run, limits) =
+            (&open.run.found.id, self.project.config.limits(&open.run.found.id.workflow));
+        let (answer, warning) = open.run.ledger.work.tally.count_review(&run.to_string(), &limits);
+        open.run.notes.extend(warning);
         if let Some(answer) = answer {
             step.answer = answer;
             return Ok(None);
@@ -452,14 +455,14 @@ impl Gate<'_> {
             return Ok(None);
         }
         match self.act_in_the_world(open, event.actor, &step.effects) {
-            Err(GateError::Other(reason)) => {
+            Err(GateError::Effect(reason)) => {
                 step.undo(refusal(event, reason));
                 return Ok(None);
             }
             done => done?,
         };
         let now = Timestamp::now();
-        open.ledger.work.checking = Some(Intent { what, name: name.to_string(), since: now });
+        open.run.ledger.work.checking = Some(Intent { what, name: name.to_string(), since: now });
         let what = what.to_string();
         let params = params([(what.clone(), Json::from(name))]);
         let session = event.session.clone();
@@ -475,14 +478,14 @@ impl Gate<'_> {
             ..line_about(begun, now)
         };
         if new.is_some() {
-            open.ledger.tamper.protected = protected(&open.workflow, &step.document);
-            open.ledger.position.document.clone_from(&open.found.place);
+            open.run.ledger.tamper.protected = protected(&open.workflow, &step.document);
+            open.run.ledger.position.document.clone_from(&open.run.found.place);
         }
-        if open.ledger.position.phase.is_empty() || !step.moves.is_empty() {
-            open.ledger.position.phase.clone_from(&step.to);
+        if open.run.ledger.position.phase.is_empty() || !step.moves.is_empty() {
+            open.run.ledger.position.phase.clone_from(&step.to);
         }
         // What was noticed now is not noticed again when the event is put again.
-        let mut writes = open.note(line);
+        let mut writes = open.run.take().note(line);
         if let Some(bytes) = new {
             writes.document = Change::Put(open.read.version.clone(), bytes);
         }
@@ -494,10 +497,10 @@ impl Gate<'_> {
     pub fn run_check(&self, workflow: &Workflow, name: &str) -> Result<CheckResult, GateError> {
         if !self.is_trusted(workflow) {
             let message = format!("`phasegate trust {}` first: it runs commands", workflow.name);
-            return Err(GateError::Other(message));
+            return Err(GateError::NotReady(message));
         }
         let run = Checks::new(&self.project.root, workflow).run(name, Duration::MAX);
-        run.map(|ran| ran.result).map_err(|error| GateError::Other(error.to_string()))
+        Ok(run?.result)
     }
 }
 

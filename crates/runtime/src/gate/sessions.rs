@@ -9,19 +9,20 @@ use phasegate_engine::step::Event;
 use super::transaction::Then;
 use super::{Found, Gate, GateError, Runs};
 use crate::ledger::{Ledger, Owner};
-use crate::world::Told;
+use crate::world::ClientReport;
 
-/// How long an owner may be silent before another session may take its run.
-const LEASE: SignedDuration = SignedDuration::from_mins(30);
+/// How long an owner may be silent before another session may take its run. After so long without a
+/// sign of life, a hook may be missing.
+pub const LEASE: SignedDuration = SignedDuration::from_mins(30);
 
 /// How long ago a folder may have been changed that is taken for what a session works on.
-const LATELY: SignedDuration = SignedDuration::from_hours(24);
+const RECENTLY: SignedDuration = SignedDuration::from_hours(24);
 
 /// How many folders may be meant: the latest ones, of which most have ended.
-const MOST_GUESSED: usize = 16;
+const MAX_GUESSED: usize = 16;
 
 /// How much of a block's reason a note repeats.
-const MOST_REASON: usize = 4_000;
+const MAX_REASON: usize = 4_000;
 
 /// What a run is to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ impl Runs<'_> {
         session: Option<&str>,
     ) -> Vec<(Found, Standing)> {
         let now = Timestamp::now();
-        let open = runs.into_iter().filter(|run| run.is_open(self.store));
+        let open = runs.into_iter().filter(|run| run.is_open(&self.workspace));
         let runs = open.map(|run| {
             let standing = standing(&run.ledger, session, now);
             (run, standing)
@@ -81,7 +82,7 @@ impl Runs<'_> {
     /// nobody's and was changed lately. Behind it come some others like it, in case it has ended.
     fn meant(&self, folders: Vec<(Found, Standing)>, now: Timestamp) -> Vec<(Found, Standing)> {
         let places: Vec<&str> = folders.iter().map(|(run, _)| &*run.place).collect();
-        let order = self.store.latest_first(&places);
+        let order = self.workspace.latest_first(&places);
         let (mut own, mut guessed, mut settled) = (Vec::new(), Vec::new(), Vec::new());
         let mut folders: Vec<Option<_>> = folders.into_iter().map(Some).collect();
         for (run, standing) in order.into_iter().filter_map(|index| folders[index].take()) {
@@ -93,8 +94,10 @@ impl Runs<'_> {
                 }
                 Standing::Foreign => settled.push(workflow),
                 Standing::Free if settled.contains(&workflow) => {}
-                Standing::Free => match self.store.changed_at(&run.place) {
-                    Some(at) if now.duration_since(at) < LATELY && guessed.len() < MOST_GUESSED => {
+                Standing::Free => match self.workspace.changed_at(&run.place) {
+                    Some(at)
+                        if now.duration_since(at) < RECENTLY && guessed.len() < MAX_GUESSED =>
+                    {
                         guessed.push((run, standing));
                     }
                     Some(_) => settled.push(workflow),
@@ -108,7 +111,13 @@ impl Runs<'_> {
     }
 
     /// Where a run stands, told to an agent that may have forgotten it.
-    fn position(&self, run: &Found, standing: Standing, heard: &Event, told: &Told) -> String {
+    fn position(
+        &self,
+        run: &Found,
+        standing: Standing,
+        heard: &Event,
+        told: &ClientReport,
+    ) -> String {
         let report = self.report(run);
         let mut note = match standing {
             Standing::Own => format!("This session works on run {}", run.id),
@@ -133,7 +142,7 @@ impl Runs<'_> {
         if let Some(Answer::Block { reason }) =
             run.ledger.session.last.as_ref().map(|last| &last.answer)
         {
-            let answer = Answer::Block { reason: reason.clone() }.shortened(MOST_REASON);
+            let answer = Answer::Block { reason: reason.clone() }.shortened(MAX_REASON);
             let _ = write!(note, " What it last asked for:\n\n{}", answer.text().unwrap_or(""));
         }
         note
@@ -170,9 +179,9 @@ impl Gate<'_> {
         session: &str,
         sign: Sign,
         heard: &Event,
-        told: &Told,
+        told: &ClientReport,
     ) -> (Vec<String>, Vec<String>) {
-        let (mut runs, mut faults) = self.open_runs();
+        let (mut runs, mut faults) = self.find_open();
         faults.extend(self.settle_all(&mut runs));
         let runs = self.in_order(runs, Some(session));
         let mut notes = Vec::new();
@@ -198,6 +207,7 @@ impl Gate<'_> {
             }
             taken = true;
         }
+        self.keep_documents();
         (notes, faults)
     }
 
@@ -211,10 +221,10 @@ impl Gate<'_> {
         let mut held = standing(&found.ledger, Some(session), now);
         if held == Standing::Free {
             // Under the lock: somebody else may have been faster.
-            self.note(found, event, |ledger, seen| {
-                held = standing(ledger, Some(session), now);
+            self.note(found, event, |run, seen| {
+                held = standing(&run.ledger, Some(session), now);
                 if held == Standing::Free {
-                    ledger.session.owner = Some(Owner { session: session.to_string(), seen });
+                    run.ledger.session.owner = Some(Owner { session: session.to_string(), seen });
                 }
                 Ok(())
             })?;
@@ -229,7 +239,7 @@ impl Gate<'_> {
     }
 
     /// Puts what a client tells to the rules, if they are about it.
-    fn hear(&self, run: &Found, heard: &Event, told: &Told) -> Result<(), GateError> {
+    fn hear(&self, run: &Found, heard: &Event, told: &ClientReport) -> Result<(), GateError> {
         if self.workflow_of(run)?.hears(&heard.name) {
             self.act_on(run, heard, told, false)?;
         }

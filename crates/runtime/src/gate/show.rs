@@ -10,7 +10,7 @@ use phasegate_engine::workflow::{TextId, Workflow};
 
 use super::document::{Read, run_facts};
 use super::{Found, GateError, Runs};
-use crate::world::{Told, World};
+use crate::world::{ClientReport, World};
 
 impl Runs<'_> {
     /// Renders a text about a run.
@@ -21,7 +21,7 @@ impl Runs<'_> {
         text: TextId,
         event: &Event,
     ) -> Result<String, GateError> {
-        self.show_told(workflow, found, text, event, &Told::default())
+        self.show_told(workflow, found, text, event, &ClientReport::default())
     }
 
     /// Where a run stands and what to do next, in the words of a workflow that has some.
@@ -47,9 +47,8 @@ impl Runs<'_> {
         let workflow = self.workflow_of(found)?;
         let Read { document, problem, .. } = self.read(found, &workflow)?;
         let run = run_facts(found, problem);
-        let world = self.seen_now(&workflow, found, &Told::default());
-        guidance(&workflow, document, event, &run, world)
-            .map_err(|fault| GateError::Other(fault.message))
+        let world = self.seen_now(&workflow, found, &ClientReport::default());
+        Ok(guidance(&workflow, document, event, &run, world)?)
     }
 
     /// Renders a text that is about no run.
@@ -59,13 +58,12 @@ impl Runs<'_> {
         text: TextId,
         event: &Event,
     ) -> Result<String, GateError> {
-        let world = Arc::new(World::new(&self.project.root, Told::default()));
-        render(workflow, text, None, event, &RunFacts::default(), world)
-            .map_err(|fault| GateError::Other(fault.message))
+        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        Ok(render(workflow, text, None, event, &RunFacts::default(), world)?)
     }
 
     /// What a text about a run can look up: its agents as they are now.
-    fn seen_now(&self, workflow: &Workflow, found: &Found, told: &Told) -> Arc<World> {
+    fn seen_now(&self, workflow: &Workflow, found: &Found, told: &ClientReport) -> Arc<World> {
         if found.ledger.work.agents.is_empty() {
             return self.world(workflow, &found.ledger, told, &BTreeMap::new());
         }
@@ -80,12 +78,11 @@ impl Runs<'_> {
         found: &Found,
         text: TextId,
         event: &Event,
-        told: &Told,
+        told: &ClientReport,
     ) -> Result<String, GateError> {
         let Read { document, problem, .. } = self.read(found, workflow)?;
         let run = run_facts(found, problem);
         let world = self.seen_now(workflow, found, told);
-        render(workflow, text, Some(document), event, &run, world)
-            .map_err(|fault| GateError::Other(fault.message))
+        Ok(render(workflow, text, Some(document), event, &run, world)?)
     }
 }

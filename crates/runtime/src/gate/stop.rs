@@ -18,7 +18,7 @@ use crate::governor::{Situation, state_without};
 use crate::journal::Line;
 use crate::ledger::{Last, LastBlock, Owner};
 use crate::run::RunId;
-use crate::world::Told;
+use crate::world::ClientReport;
 
 /// A stop, as a client reports it.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ pub struct Stop {
     pub client_cap: Option<(u64, bool)>,
     /// How long the client waits for an answer.
     pub time: Duration,
-    pub told: Told,
+    pub told: ClientReport,
 }
 
 /// All that came of a stop.
@@ -59,7 +59,7 @@ impl Gate<'_> {
     /// A session is answered by the runs it owns. One that owns none takes the oldest run that is
     /// free. A stop without a session is answered by every open run, until one blocks.
     pub fn stop(&self, stop: &Stop) -> Verdict {
-        let (mut runs, mut faults) = self.open_runs();
+        let (mut runs, mut faults) = self.find_open();
         faults.extend(self.settle_all(&mut runs));
         let notes = self.untold(&runs, stop.session.as_deref());
         let mut verdict = Verdict { answers: Vec::new(), faults, notes };
@@ -96,6 +96,7 @@ impl Gate<'_> {
                 Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
             }
         }
+        self.keep_documents();
         verdict
     }
 
@@ -109,7 +110,7 @@ impl Gate<'_> {
         // Where folders are runs, the one that was changed last is asked beside the session's own.
         let others = answers().any(|answered| answered.run.workflow != run.id.workflow);
         let taken = answers().any(|answered| guessed.contains(&&answered.run));
-        !(taken || has_session && others || run.unheard && self.is_ended(run))
+        !(taken || has_session && others || run.untouched && self.is_ended(run))
     }
 
     fn answer_stop(
@@ -120,13 +121,13 @@ impl Gate<'_> {
         errands: &Errands,
     ) -> Result<Then<Progress>, GateError> {
         let event = errands.stop(stop.session.clone());
-        let found = open.found;
+        let found = open.run.found;
         let now = Timestamp::now();
-        let foreign = standing(&open.ledger, stop.session.as_deref(), now) == Standing::Foreign;
-        if open.ledger.session.cancelled.is_some() || foreign {
+        let foreign = standing(&open.run.ledger, stop.session.as_deref(), now) == Standing::Foreign;
+        if open.run.ledger.session.cancelled.is_some() || foreign {
             return Ok(Then::Nothing(Progress::Done(None)));
         }
-        open.ledger.session.fired = Some(now);
+        open.run.ledger.session.fired = Some(now);
         let outer = open.workflow.outer();
         let phase = phase_name(&open.workflow, &open.document);
         let ends = outer.phase(&phase).and_then(|phase| outer.get(phase).ends);
@@ -136,18 +137,18 @@ impl Gate<'_> {
         }
         if let Some(session) = &stop.session {
             if let Some(before) =
-                open.ledger.session.owner.as_ref().filter(|owner| owner.session != *session)
+                open.run.ledger.session.owner.as_ref().filter(|owner| owner.session != *session)
             {
                 let note = format!("run {} was adopted from session {}", found.id, before.session);
-                open.notes.push(note);
+                open.run.notes.push(note);
             }
-            open.ledger.session.owner = Some(Owner { session: session.clone(), seen: now });
+            open.run.ledger.session.owner = Some(Owner { session: session.clone(), seen: now });
         }
         // What another session was told does not count against this one.
-        if !open.ledger.has_blocked(&stop.session) {
-            open.ledger.session.last_block = None;
+        if !open.run.ledger.has_blocked(&stop.session) {
+            open.run.ledger.session.last_block = None;
         }
-        let told = open.ledger.session.last_block.clone();
+        let told = open.run.ledger.session.last_block.clone();
         if foreign_loop(open.workflow.reentry, stop, ours || told.is_some()) {
             let why = "another hook's block caused this stop, so nothing was decided";
             let outcome = Some(Outcome::Waiting);
@@ -191,15 +192,15 @@ impl Gate<'_> {
         let left = step.moves.iter().any(|step| step.from != step.to);
         let state = left.then(|| state_without(text, updated.and_then(Json::as_str)));
         let limits = self.project.config.limits(&workflow.name);
-        let insisting = open.ledger.session.last_block.as_ref();
+        let insisting = open.run.ledger.session.last_block.as_ref();
         let unmoved = insisting.filter(|last| !last.moved_on(&open.before, &step.readings));
         // The tree is looked at only where it would be called stuck without.
-        let near = open.ledger.work.tally.same_reason >= limits.same_reason.unwrap_or(0);
+        let near = open.run.ledger.work.tally.same_reason >= limits.same_reason.unwrap_or(0);
         let moved_on =
             unmoved.is_none_or(|last| near && git::changed_since(&self.project.root, last.since));
         let situation = Situation {
             now,
-            last: open.ledger.session.last.as_ref().map(|last| last.at),
+            last: open.run.ledger.session.last.as_ref().map(|last| last.at),
             // Who does not say whether a stop follows a block, is taken by our own last answer.
             fresh: stop.after_block.map_or(insisting.is_none(), |after| !after),
             moved_on,
@@ -210,9 +211,9 @@ impl Gate<'_> {
             patience: u64::from(workflow.patience),
             state,
         };
-        let run = open.found.id.to_string();
-        let (answer, warnings) = open.ledger.work.tally.count(&run, &limits, &situation);
-        open.notes.extend(warnings);
+        let run = open.run.found.id.to_string();
+        let (answer, warnings) = open.run.ledger.work.tally.count(&run, &limits, &situation);
+        open.run.notes.extend(warnings);
         if let Some(answer) = answer {
             step.let_go(answer);
         }
@@ -224,7 +225,7 @@ impl Gate<'_> {
             return;
         }
         if stop.background {
-            let message = format!("Run {} waits for background work.", open.found.id);
+            let message = format!("Run {} waits for background work.", open.run.found.id);
             step.let_go(Answer::waiting(Until::Background, message));
             return;
         }
@@ -235,7 +236,7 @@ impl Gate<'_> {
             && last.blocks >= open.workflow.patience
             && !git::changed_since(&self.project.root, last.since)
         {
-            let run = &open.found.id;
+            let run = &open.run.found.id;
             let message = format!(
                 "Run {run} is stuck in phase {}: the agent stopped again and nothing has changed \
                  since it was told to go on. Say something to the agent to go on, `phasegate why {run}` \
@@ -266,24 +267,25 @@ fn answer_ended(
     now: Timestamp,
 ) -> Then<Progress> {
     let outer = open.workflow.outer();
-    open.ledger.position.finished = open.read.version.as_ref().map(|it| it.0.clone());
+    open.run.ledger.position.finished.clone_from(&open.read.version);
     let derived =
-        outer.derive.is_some() && ends == Outcome::Done && open.ledger.is_left_by_hand(phase);
+        outer.derive.is_some() && ends == Outcome::Done && open.run.ledger.is_left_by_hand(phase);
     if derived {
-        open.notes.push(format!(
+        open.run.notes.push(format!(
             "run {}: somebody has ended it in phase `{phase}`, and not Phasegate.",
-            open.found.id
+            open.run.found.id
         ));
-        open.ledger.position.phase = phase.to_string();
-        open.ledger.position.ended_by_hand = true;
+        open.run.ledger.position.phase = phase.to_string();
+        open.run.ledger.position.ended_by_hand = true;
     }
-    let by_hand = derived || open.ledger.is_ended_by_hand(&outer.field, phase);
-    if !by_hand || open.notes.is_empty() {
-        return Then::Write(open.keep(), Progress::Done(None));
+    let by_hand = derived || open.run.ledger.is_ended_by_hand(&outer.field, phase);
+    if !by_hand || open.run.notes.is_empty() {
+        return Then::Write(open.run.keep(), Progress::Done(None));
     }
     let answer = Answer::allow(Outcome::Aborted);
     let (event_name, answer_given) = (event.name.clone(), answer.clone());
-    open.ledger.session.last = Some(Last { at: now, event: event_name, answer: answer_given });
+    open.run.ledger.session.last =
+        Some(Last { at: now, event: event_name, answer: answer_given, elsewhere: false });
     match pass(open, event, answer, None) {
         Then::Write(writes, Progress::Done(Some(answered))) => {
             Then::Write(writes, Progress::Done(Some(Answered { over: true, ..answered })))
@@ -306,7 +308,7 @@ fn pass(mut open: Open, event: &Event, answer: Answer, why: Option<&str>) -> The
     };
     let answered = Answered {
         document: std::mem::take(&mut open.document),
-        ..Answered::new(&open.found.id, answer)
+        ..Answered::new(&open.run.found.id, answer)
     };
-    Then::Write(open.note(line), Progress::Done(Some(answered)))
+    Then::Write(open.run.note(line), Progress::Done(Some(answered)))
 }

@@ -1,29 +1,34 @@
 //! The one transaction of a run: lock, load, decide, write. Nothing else writes a ledger, a journal or a
 //! state document.
 //!
-//! The order of the writes is the order in which a crash may cut them off. The journal's line comes
-//! first: whatever took effect is on record. Then the document, which is what the workflow is about, then
-//! the ledger, which says that both have counted. A line without its document means that a process died
-//! in between; the ledger's number tells, the next line says so, and the event is decided anew. A document
-//! without its ledger is known to be ours by the digest in the last line.
+//! What is written is a batch for the store (the journal's line, the ledger, the definition), which counts
+//! as a whole, and the state document, which is a file of the project and cannot be a part of that. So the
+//! new document lies ready beside the old one before the batch is committed, the ledger in the batch names
+//! both versions, and the document is put in its place after it. A process that dies in between has
+//! decided, and the next transaction finds the document and puts it there. An edit in between wins: the
+//! ledger is taken back, and the event is decided anew.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::digest::digest;
+use phasegate_engine::events::CANCEL;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
 use super::document::{Read, restyle};
-use super::{CANCEL, Found, Gate, GateError, Runs};
+use super::tamper::compare;
+use super::{Found, Gate, GateError, Runs};
 use crate::caller;
 use crate::fault_point;
 use crate::journal::{self, Line};
-use crate::ledger::{Cancelled, Ledger, SCHEMA, Tampered, Unreadable};
+use crate::ledger::{Cancelled, Intended, Ledger, SCHEMA, Tampered, Unreadable};
 use crate::run::RunId;
-use crate::store::{Key, Prepared, StoreError, Version};
+use crate::store::{Batch, Key, Lock, Put, StoreError, Version};
+use crate::workspace::Prepared;
 
 /// How often a step is decided again because somebody edited the document meanwhile.
 const MAX_TRIES: usize = 5;
@@ -32,21 +37,23 @@ const MAX_TRIES: usize = 5;
 pub(super) struct Locked<'a> {
     pub(super) found: &'a Found,
     pub(super) ledger: Ledger,
+    /// The ledger as it was, and its version; none where there is none yet.
+    before: Option<Rc<Ledger>>,
     version: Option<Version>,
     /// The ledger of version 0.1.0 that this one replaces.
     old: Option<Version>,
+    /// What else is stored with the ledger.
+    pub(super) puts: Vec<Put>,
     /// What was noticed on the way.
     pub(super) notes: Vec<String>,
+    /// What a process that died had left behind: the journal tells.
+    repairs: Vec<String>,
 }
 
 /// A run that is locked and read.
 pub(super) struct Open<'a> {
-    pub(super) found: &'a Found,
-    pub(super) ledger: Ledger,
-    version: Option<Version>,
-    old: Option<Version>,
-    pub(super) notes: Vec<String>,
-    pub(super) workflow: Rc<Workflow>,
+    pub(super) run: Locked<'a>,
+    pub(super) workflow: Arc<Workflow>,
     pub(super) read: Read,
     /// The digest of the document's text.
     pub(super) before: String,
@@ -72,9 +79,12 @@ pub(super) enum Then<T> {
 /// What a transaction writes.
 pub(super) struct Writes {
     ledger: Ledger,
+    before: Option<Rc<Ledger>>,
     version: Option<Version>,
     old: Option<Version>,
+    puts: Vec<Put>,
     line: Option<Line>,
+    repairs: Vec<String>,
     /// What the user should know: with the answer to a stop, else at the next one.
     notes: Vec<String>,
     pub(super) document: Change,
@@ -103,15 +113,47 @@ pub(super) struct Written {
     pub(super) has_agents: bool,
 }
 
-impl Locked<'_> {
+impl<'a> Locked<'a> {
+    /// The run, taken from whoever has it only lent.
+    pub(super) fn take(&mut self) -> Locked<'a> {
+        Locked {
+            found: self.found,
+            ledger: std::mem::take(&mut self.ledger),
+            before: self.before.take(),
+            version: self.version.take(),
+            old: self.old.take(),
+            puts: std::mem::take(&mut self.puts),
+            notes: std::mem::take(&mut self.notes),
+            repairs: std::mem::take(&mut self.repairs),
+        }
+    }
+
     /// Only the ledger changes, and the journal has no line: nothing was decided.
     pub(super) fn keep(self) -> Box<Writes> {
-        Writes::new(self.ledger, (self.version, self.old), None, self.notes)
+        self.writes(None)
     }
 
     /// A line about what happened.
     pub(super) fn note(self, line: Line) -> Box<Writes> {
-        Writes::new(self.ledger, (self.version, self.old), Some(line), self.notes)
+        self.writes(Some(line))
+    }
+
+    fn writes(self, line: Option<Line>) -> Box<Writes> {
+        let Locked { ledger, before, version, old, puts, notes, repairs, .. } = self;
+        Box::new(Writes {
+            ledger,
+            before,
+            version,
+            old,
+            puts,
+            line,
+            repairs,
+            notes,
+            document: Change::None,
+            effects: Vec::new(),
+            ends: false,
+            tells: None,
+        })
     }
 }
 
@@ -120,37 +162,9 @@ impl Open<'_> {
     pub(super) fn written(&self, step: &Step) -> Option<Vec<u8>> {
         step.changed.then(|| restyle(&step.document, &self.read.text))
     }
-
-    pub(super) fn keep(self) -> Box<Writes> {
-        Writes::new(self.ledger, (self.version, self.old), None, self.notes)
-    }
-
-    /// A line about what was decided. The ledger and the notes are taken.
-    pub(super) fn note(&mut self, line: Line) -> Box<Writes> {
-        let (ledger, notes) = (std::mem::take(&mut self.ledger), std::mem::take(&mut self.notes));
-        Writes::new(ledger, (self.version.take(), self.old.take()), Some(line), notes)
-    }
-}
-
-impl Writes {
-    fn new(
-        ledger: Ledger,
-        (version, old): (Option<Version>, Option<Version>),
-        line: Option<Line>,
-        notes: Vec<String>,
-    ) -> Box<Writes> {
-        let (effects, ends, tells) = (Vec::new(), false, None);
-        let document = Change::None;
-        Box::new(Writes { ledger, version, old, line, notes, document, effects, ends, tells })
-    }
 }
 
 impl Runs<'_> {
-    fn died_removing(&self, id: &RunId, known: u64) -> Result<bool, GateError> {
-        let last = self.store.last_line(id)?.0.as_deref().and_then(journal::position);
-        Ok(known > 0 && last.is_some_and(|(seq, _)| seq > known))
-    }
-
     /// The ledger as it is stored: ours, or that of version 0.1.0 where ours is not there or behind it.
     pub(super) fn stored(&self, id: &RunId) -> Result<Stored, GateError> {
         let read = |key: Key| -> Result<Stored, GateError> {
@@ -182,8 +196,8 @@ impl Runs<'_> {
 
     /// What the journal knows of a run whose ledger is lost: above all that it was cancelled.
     pub(super) fn rebuilt(&self, id: &RunId, mut ledger: Ledger) -> Result<Ledger, GateError> {
-        for text in self.store.lines(id)? {
-            let Ok(line) = serde_json::from_str::<Line>(&text) else { continue };
+        for text in self.store.forwards(id) {
+            let Ok(line) = serde_json::from_str::<Line>(&text?) else { continue };
             ledger.position.seq = line.seq;
             ledger.position.head = line.hash;
             ledger.work.tally.blocks += u64::from(line.answer.is_block());
@@ -210,10 +224,15 @@ impl Gate<'_> {
         found: &Found,
         mut body: impl FnMut(Locked) -> Result<Then<T>, GateError>,
     ) -> Result<(T, Written), GateError> {
-        let _lease = self.store.lease(&found.id, &Key::Document(found.place.clone()))?;
+        let held = self.store.lock(&Lock::Run(found.id.clone()))?;
         let mut tries = 0;
         loop {
-            let done = self.load(found).and_then(&mut body).and_then(|then| match then {
+            let loaded = self.load(found).and_then(|mut locked| {
+                locked.repairs.clone_from(&held.repairs);
+                self.finish_document(&mut locked)?;
+                Ok(locked)
+            });
+            let done = loaded.and_then(&mut body).and_then(|then| match then {
                 Then::Nothing(value) => Ok((value, Written::default())),
                 Then::Write(writes, value) => Ok((value, self.write(found, *writes)?)),
             });
@@ -230,23 +249,16 @@ impl Gate<'_> {
         found: &Found,
         mut body: impl FnMut(Open) -> Result<Then<T>, GateError>,
     ) -> Result<(T, Written), GateError> {
-        let (value, written) = self.within(found, |locked| {
-            let is_behind = locked.ledger.position.seq;
-            match self.open(locked) {
-                Ok(open) => body(open).map(|then| match then {
-                    Then::Write(writes, value) => Then::Write(writes, Some(value)),
-                    Then::Nothing(value) => Then::Nothing(Some(value)),
-                }),
-                // A process that died after it removed the document leaves the ledger behind.
-                Err(GateError::Gone(..)) if self.died_removing(&found.id, is_behind)? => {
-                    let mut locked = self.load(found)?;
-                    locked.ledger.position.removed = true;
-                    Ok(Then::Write(locked.keep(), None))
-                }
-                Err(error) => Err(error),
-            }
-        })?;
-        Ok((value.ok_or(GateError::Over)?, written))
+        self.within(found, |locked| body(self.open(locked)?))
+    }
+
+    /// Removes what is left of a run that never began: its process died before its first line.
+    pub(super) fn sweep(&self, id: &RunId) {
+        // Whoever begins it at this moment has the lock. To take it removes what lies ready.
+        let held = self.store.lock(&Lock::Run(id.clone()));
+        if held.is_ok() && !self.store.has(id) {
+            self.store.note_over(id);
+        }
     }
 
     fn load<'f>(&self, found: &'f Found) -> Result<Locked<'f>, GateError> {
@@ -254,27 +266,56 @@ impl Gate<'_> {
         let version = self.store.version(&Key::Ledger(found.id.clone()))?;
         let same = version.is_some() && version == found.version;
         if same && self.store.version(&Key::OldLedger(found.id.clone()))?.is_none() {
-            let ledger = (*found.ledger).clone();
-            return Ok(Locked { found, ledger, version, old: None, notes: Vec::new() });
+            let (ledger, before) = ((*found.ledger).clone(), Some(found.ledger.clone()));
+            let (puts, notes, repairs) = (Vec::new(), Vec::new(), Vec::new());
+            return Ok(Locked { found, ledger, before, version, old: None, puts, notes, repairs });
         }
         self.ledger(found)
     }
 
-    fn open<'f>(&self, locked: Locked<'f>) -> Result<Open<'f>, GateError> {
-        let Locked { found, mut ledger, version, old, mut notes } = locked;
-        let workflow = self.pinned(&found.id, &mut ledger, &mut notes)?;
-        let mut read = self.read(found, &workflow)?;
+    fn open<'f>(&self, mut run: Locked<'f>) -> Result<Open<'f>, GateError> {
+        let Locked { found, ledger, notes, .. } = &mut run;
+        let workflow = self.pinned(&found.id, ledger, notes)?;
+        let mut read = self.read(found, &workflow).map_err(|error| match error {
+            // A rule has removed it.
+            GateError::Gone(..) if ledger.position.removed => GateError::Over,
+            error => error,
+        })?;
         let before = digest(&read.text);
         let document = std::mem::take(&mut read.document);
         let is_known = read.version.is_some() && read.problem.is_none();
         if is_known {
-            let ours = (&found.id, &*workflow);
-            self.compare(ours, &mut ledger, &document, &before, &mut notes)?;
+            compare((&found.id, &*workflow), ledger, &document, notes);
         } else if read.version.is_none() && ledger.position.written {
             notes.push(format!("run {}: its state document {} is gone.", found.id, found.place));
         }
         ledger.position.written = read.version.is_some();
-        Ok(Open { found, ledger, version, old, notes, workflow, read, before, document })
+        Ok(Open { run, workflow, read, before, document })
+    }
+
+    /// Puts a document in its place whose process died before it could. What else such a process has left
+    /// lying ready was never decided, and goes.
+    fn finish_document(&self, locked: &mut Locked) -> Result<(), GateError> {
+        let place = &locked.found.place;
+        let left = self.workspace.left_behind(place);
+        let intended = &locked.ledger.position.intended;
+        let Some(Intended { before, after }) = intended else { return Ok(()) };
+        if left.is_none() && after.is_some() {
+            return Ok(());
+        }
+        let now = self.workspace.version(place)?;
+        if now != *before || now == *after {
+            return Ok(());
+        }
+        match (left, now) {
+            (Some(left), _) if after.as_ref() == Some(left.version()) => left.put()?,
+            (_, Some(now)) if after.is_none() => self.workspace.remove(place, &now)?,
+            _ => return Ok(()),
+        }
+        let seq = locked.ledger.position.seq;
+        let note = format!("{place} is now what line {seq} decided on");
+        locked.repairs.push(note);
+        Ok(())
     }
 
     /// The ledger of a run, or what the journal knows where it is lost.
@@ -286,9 +327,15 @@ impl Gate<'_> {
             started_at: Some(Timestamp::now()),
             ..Ledger::default()
         };
+        let locked = |ledger, notes| {
+            let (before, version, old) = (None, None, None);
+            let (puts, repairs) = (Vec::new(), Vec::new());
+            Locked { found, ledger, before, version, old, puts, notes, repairs }
+        };
         match self.stored(id)? {
             Stored::Read(ledger, version, old) => {
-                Ok(Locked { found, ledger: *ledger, version, old, notes: Vec::new() })
+                let before = Some(Rc::new((*ledger).clone()));
+                Ok(Locked { before, version, old, ..locked(*ledger, Vec::new()) })
             }
             Stored::None => {
                 let mut ledger = self.rebuilt(id, new())?;
@@ -297,60 +344,41 @@ impl Gate<'_> {
                 let notes = if *seq > 1 { vec![note.to_string()] } else { Vec::new() };
                 // After one line there was none yet: its process died before it answered.
                 *seq = if *seq == 1 { 0 } else { *seq };
-                Ok(Locked { found, ledger, version: None, old: None, notes })
+                Ok(locked(ledger, notes))
             }
             Stored::Broken(key, error) => {
                 let aside = self.store.set_aside(&key)?;
                 let note =
                     format!("the ledger could not be read ({error}); it was kept as {aside}");
-                let ledger = self.rebuilt(id, new())?;
-                Ok(Locked { found, ledger, version: None, old: None, notes: vec![note] })
+                Ok(locked(self.rebuilt(id, new())?, vec![note]))
             }
         }
     }
 
-    /// Writes: the line, the document, the ledger. Then come what could only be done once the step
-    /// counts, and those who want to be told.
+    /// Writes: the batch, the document. Then come what could only be done once the step counts, and those
+    /// who want to be told.
     ///
-    /// Before the line is written, the new document and the new ledger lie ready on the disk: where there
-    /// is no room for them, nothing has happened, and the journal does not say that it has. What is left
-    /// after the line are two renames.
+    /// Before the batch is committed, the new document lies ready on the disk: where there is no room for
+    /// it, nothing has happened, and the journal does not say that it has. What is left is a rename.
     fn write(&self, found: &Found, writes: Writes) -> Result<Written, GateError> {
-        let Writes { mut ledger, version, old, line, mut notes, .. } = writes;
-        let Writes { document, effects, ends, tells, .. } = writes;
+        let Writes { mut ledger, before, version, old, mut puts, line, mut notes, .. } = writes;
+        let Writes { document, effects, ends, tells, repairs, .. } = writes;
         let is_answer = line.as_ref().is_some_and(|line| line.event.is_question());
         let line = match line {
             Some(mut line) => {
-                line.notes.splice(0..0, notes.iter().cloned());
+                line.notes.splice(0..0, repairs.into_iter().chain(notes.iter().cloned()));
                 let (text, said) = self.seal(&found.id, &mut ledger, line)?;
                 notes.extend(said);
                 Some(text)
             }
             None => None,
         };
-        let key = Key::Document(found.place.clone());
-        let prepared = match &document {
-            Change::Put(expected, bytes) => {
-                ledger.position.written = true;
-                Some(self.store.prepare(&key, expected.as_ref(), bytes)?)
-            }
-            Change::Remove(_) => {
-                ledger.position.removed = true;
-                None
-            }
-            Change::Instead(bytes) => {
-                self.store.set_aside(&key)?;
-                let before = self.store.version(&key)?;
-                Some(self.store.prepare(&key, before.as_ref(), bytes)?)
-            }
-            Change::None => None,
-        };
+        let prepared = self.prepare(&found.place, &document, &mut ledger)?;
         if ends {
-            let now = match &prepared {
-                Some(prepared) => Some(prepared.version()),
-                None => self.store.version(&key)?,
+            ledger.position.finished = match &prepared {
+                Some(prepared) => Some(prepared.version().clone()),
+                None => self.workspace.version(&found.place)?,
             };
-            ledger.position.finished = now.map(|version| version.0);
         }
         // At a stop the user is told, also what was found out before; else at the next one.
         if is_answer {
@@ -358,25 +386,28 @@ impl Gate<'_> {
         } else {
             ledger.session.pending_notices.extend(notes.iter().cloned());
         }
-        let own = Key::Ledger(found.id.clone());
-        let new = self.store.prepare(&own, version.as_ref(), &to_bytes(&ledger)?)?;
-        if let Some(text) = &line {
-            self.store.append(&found.id, text)?;
+        let key = Key::Ledger(found.id.clone());
+        puts.push(Put { key, expected: version, bytes: to_bytes(&ledger)? });
+        let remove = old.map(|old| (Key::OldLedger(found.id.clone()), old));
+        let open = !ledger.is_settled();
+        self.store.commit(&found.id, &Batch { line: line.as_deref(), puts, remove, open })?;
+        if line.is_some() {
             *self.own_line.borrow_mut() = Some((found.id.clone(), ledger.position.seq));
         }
-        fault_point::reach("after-journal");
-        self.change(&key, &document, prepared, &effects)?;
-        self.transcribe(&effects, &mut notes);
+        fault_point::reach("before-document");
+        if let Err(error) = self.change(&found.place, &document, prepared, &effects) {
+            self.take_back(&found.id, before.as_deref(), &ledger.position.head)?;
+            return Err(error);
+        }
+        // What was removed may be put there again as it was, and must not be removed for that.
+        if let (Change::Remove(_), Some(_)) = (&document, ledger.position.intended.take()) {
+            let key = Key::Ledger(found.id.clone());
+            let expected = self.store.version(&key)?;
+            let puts = vec![Put { key, expected, bytes: to_bytes(&ledger)? }];
+            self.store.commit(&found.id, &Batch { line: None, puts, remove: None, open })?;
+        }
         fault_point::reach("after-document");
-        new.put()?;
-        if let Some(old) = old {
-            self.store.remove(&Key::OldLedger(found.id.clone()), &old)?;
-        }
-        if let (Some(version), true) =
-            (&ledger.position.finished, ledger.session.pending_notices.is_empty())
-        {
-            self.store.note_ended(&found.id, &Version(version.clone()));
-        }
+        self.transcribe(&effects, &mut notes);
         self.dismiss(&ledger, &effects);
         if let Some((answer, before)) = tells {
             let notify = &self.project.config.notify;
@@ -386,11 +417,39 @@ impl Gate<'_> {
         Ok(Written { notes, has_agents: !ledger.work.agents.is_empty() })
     }
 
+    /// Gets the new document ready, and makes the ledger name it.
+    fn prepare(
+        &self,
+        place: &str,
+        document: &Change,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Prepared>, GateError> {
+        let (before, bytes) = match document {
+            Change::None => return Ok(None),
+            Change::Remove(before) => {
+                ledger.position.removed = true;
+                let before = before.clone();
+                ledger.position.intended = Some(Intended { before, after: None });
+                return Ok(None);
+            }
+            Change::Put(before, bytes) => (before.clone(), bytes),
+            Change::Instead(bytes) => {
+                self.workspace.set_aside(place)?;
+                (self.workspace.version(place)?, bytes)
+            }
+        };
+        let prepared = self.workspace.prepare(place, before.as_ref(), bytes)?;
+        let after = Some(prepared.version().clone());
+        ledger.position.written = true;
+        ledger.position.intended = Some(Intended { before, after });
+        Ok(Some(prepared))
+    }
+
     fn change(
         &self,
-        key: &Key,
+        place: &str,
         document: &Change,
-        prepared: Option<Box<dyn Prepared + '_>>,
+        prepared: Option<Prepared>,
         effects: &[Effect],
     ) -> Result<(), GateError> {
         if let Some(prepared) = prepared {
@@ -408,9 +467,29 @@ impl Gate<'_> {
             });
         }
         if let Change::Remove(Some(version)) = document {
-            self.store.remove(key, version)?;
+            self.workspace.remove(place, version)?;
         }
         Ok(())
+    }
+
+    /// Takes a ledger back whose document could not be put in its place, because somebody has edited the
+    /// old one. The line stays in the journal; the next one says what became of it.
+    fn take_back(&self, id: &RunId, before: Option<&Ledger>, line: &str) -> Result<(), GateError> {
+        let key = Key::Ledger(id.clone());
+        let now = self.store.version(&key)?;
+        let mut batch = Batch { line: None, puts: Vec::new(), remove: None, open: true };
+        match (before, now) {
+            (Some(before), expected) => {
+                batch.open = !before.is_settled();
+                // It names the line that did not count, so that the ledger of that is not taken for one
+                // which still has to be put in its place.
+                let mut before = before.clone();
+                before.position.taken_back = line.to_string();
+                batch.puts.push(Put { key, expected, bytes: to_bytes(&before)? });
+            }
+            (None, now) => batch.remove = now.map(|now| (key, now)),
+        }
+        Ok(self.store.commit(id, &batch)?)
     }
 
     /// A line that continues the chain, counted; and what was noticed about the journal.
@@ -421,10 +500,10 @@ impl Gate<'_> {
         mut line: Line,
     ) -> Result<(String, Vec<String>), GateError> {
         let mut said = Vec::new();
-        let (last, torn) = self.store.last_line(id)?;
+        let last = self.store.backwards(id).next().transpose()?;
         let position = last.as_deref().map(journal::position);
         if let Some(None) = position {
-            let aside = self.store.set_aside(&Key::Journal(id.clone()))?;
+            let aside = self.store.set_journal_aside(id)?;
             said.push(format!("the journal of {id} could not be read; it was kept as {aside}"));
         }
         let (seq, prev) = position.flatten().unwrap_or_default();
@@ -440,11 +519,9 @@ impl Gate<'_> {
             ledger.tamper.changes.push(Tampered { at: line.at, field, from, to });
         }
         line.notes.extend(said.iter().cloned());
-        if torn > 0 {
-            line.notes.push(format!("{torn} bytes of an unfinished line were dropped"));
-        } else if seq > ledger.position.seq {
+        if seq > ledger.position.seq {
             let own = *self.own_line.borrow() == Some((id.clone(), seq));
-            let why = if own {
+            let why = if own || ledger.position.taken_back == prev {
                 "then decided again: the document was changed meanwhile"
             } else {
                 "but its process died before it answered"
@@ -459,6 +536,7 @@ impl Gate<'_> {
             line.by = caller::ancestry();
         }
         ledger.position.seq = line.seq;
+        ledger.position.taken_back.clear();
         let text = line.bound().seal().map_err(|error| GateError::Other(error.to_string()))?;
         ledger.position.head = journal::position(&text).map(|(_, hash)| hash).unwrap_or_default();
         Ok((text, said))

@@ -13,6 +13,7 @@ use super::{
 use crate::agents::Record;
 use crate::checks::{Passed, Ran};
 use crate::governor::Tally;
+use crate::store::Version;
 
 #[derive(Deserialize)]
 #[serde(default)]
@@ -45,7 +46,7 @@ struct Flat {
     ended_by_hand: bool,
     written: bool,
     removed: bool,
-    finished: Option<String>,
+    finished: Option<Version>,
 }
 
 pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
@@ -63,6 +64,8 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             written: old.written,
             removed: old.removed,
             finished: old.finished,
+            intended: None,
+            taken_back: String::new(),
         },
         definition: Pinned {
             digest: old.definition,

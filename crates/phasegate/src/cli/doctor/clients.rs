@@ -2,81 +2,98 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use phasegate_clients::settings::{self, Hook, Scope};
+use phasegate_clients::{CLIENTS, Client, Problem, Quirk};
 
 use super::fire::{fire, on_path, run_bounded};
 use super::{Doctor, Status};
-use crate::client::install::{self, Hook};
-use crate::client::{CLIENTS, Client};
 
 impl Doctor<'_> {
     pub(super) fn clients(&mut self) {
         let home = std::env::var_os("HOME").map(PathBuf::from);
-        let mut any = false;
-        let mut claude = false;
-        for client in CLIENTS {
+        let mut found: Vec<&dyn Client> = Vec::new();
+        for client in CLIENTS.iter().copied() {
             let root = self.project.root.clone();
-            let scopes = [Some((root, false)), home.clone().map(|home| (home, true))];
+            let scopes =
+                [Some((root, Scope::Project)), home.clone().map(|home| (home, Scope::User))];
             let mut hooks: Vec<Hook> = Vec::new();
-            for (base, is_user) in scopes.into_iter().flatten() {
-                for file in install::files(client, &base, is_user) {
+            for (base, scope) in scopes.into_iter().flatten() {
+                for file in client.files(&base, scope) {
                     self.settings(client, &file);
-                    hooks.extend(install::hooks(client, &file).unwrap_or_default());
+                    hooks.extend(client.hooks_in(&file).unwrap_or_default());
                 }
             }
             self.version(client);
-            any |= !hooks.is_empty();
-            claude |= client == Client::Claude && !hooks.is_empty();
             if !hooks.is_empty() {
+                found.push(client);
                 self.installed(client, &hooks);
             }
         }
-        if !any {
+        if found.is_empty() {
             let summary = "no client has our hook: nothing holds an agent";
-            let remedy = "`phasegate init`, or the plugin for Claude Code";
-            self.row("hook", "client", Status::Fail, summary, Some(remedy.into()));
+            let plugin = CLIENTS.iter().find(|client| client.has(Quirk::HasPlugin));
+            let plugin = plugin.map(|client| format!(", or the plugin for {}", client.title()));
+            let remedy = format!("`phasegate init`{}", plugin.unwrap_or_default());
+            self.row("hook", "client", Status::Fail, summary, Some(remedy));
         }
-        // Others read Claude's files, too.
-        let readers = [Client::Copilot, Client::Vscode, Client::Cursor];
-        let root = &self.project.root;
-        let own = |client: &Client| {
-            let mut files = install::files(*client, root, false).into_iter();
-            files.any(|file| install::hooks(*client, &file).is_ok_and(|it| !it.is_empty()))
+        self.fired_twice(&found);
+    }
+
+    /// Clients that read each other's settings may fire each other's hooks.
+    fn fired_twice(&mut self, found: &[&dyn Client]) {
+        let root = self.project.root.clone();
+        let is_own = |client: &&dyn Client| {
+            let mut files = client.files(&root, Scope::Project).into_iter();
+            files.any(|file| client.hooks_in(&file).is_ok_and(|hooks| !hooks.is_empty()))
         };
-        let twice: Vec<Client> = readers.into_iter().filter(own).collect();
-        let both = [Client::Copilot, Client::Vscode].iter().all(|client| twice.contains(client));
-        if both {
-            let summary = "Copilot CLI and VS Code both read .github/hooks: each may fire the hook of the other, too";
-            let remedy = "install it in one of them: `phasegate uninstall --client …`";
-            self.row("hook.twice", "client", Status::Warn, summary, Some(remedy.into()));
+        let own: Vec<&dyn Client> = CLIENTS.iter().copied().filter(is_own).collect();
+        let titles = |clients: &[&dyn Client], between: &str| {
+            clients.iter().map(|client| client.title()).collect::<Vec<_>>().join(between)
+        };
+        let mut folders: Vec<&str> =
+            own.iter().filter_map(|client| client.facts().hooks_folder).collect();
+        folders.dedup();
+        let mut summaries = Vec::new();
+        for folder in folders {
+            let reads = |client: &&&dyn Client| client.facts().hooks_folder == Some(folder);
+            let readers: Vec<&dyn Client> = own.iter().filter(reads).copied().collect();
+            if readers.len() > 1 {
+                let names = titles(&readers, " and ");
+                summaries.push(format!(
+                    "{names} both read {folder}: each may fire the hook of the other, too"
+                ));
+            }
         }
-        if claude && !twice.is_empty() {
-            let names: Vec<&str> = twice.iter().map(|client| client.title()).collect();
-            let names = names.join(", ");
-            let summary = format!(
-                "{names}: the hook may fire twice, since .claude/settings.json is read there, too"
-            );
+        for client in found {
+            let reads = |it: &&&dyn Client| it.facts().also_reads.contains(&client.name());
+            let readers: Vec<&dyn Client> = own.iter().filter(reads).copied().collect();
+            let file = client.settings(Scope::Project).into_iter().next();
+            if let (false, Some(file)) = (readers.is_empty(), file) {
+                let (names, file) = (titles(&readers, ", "), file.path.display().to_string());
+                summaries.push(format!(
+                    "{names}: the hook may fire twice, since {file} is read there, too"
+                ));
+            }
+        }
+        for summary in summaries {
             let remedy = "install it in one of them: `phasegate uninstall --client …`";
             self.row("hook.twice", "client", Status::Warn, summary, Some(remedy.into()));
         }
     }
 
     /// The client's own program, where it is found.
-    fn version(&mut self, client: Client) {
-        let Some(program) = client.program().and_then(on_path) else { return };
+    fn version(&mut self, client: &dyn Client) {
+        let Some(program) = client.facts().program.and_then(on_path) else { return };
         let shown = program.display().to_string();
         let words = vec![shown.clone(), "--version".to_string()];
         let (id, title) = (format!("client.{}", client.name()), client.title());
-        match run_bounded(&words, Path::new("."), "") {
+        match run_bounded(client, &words, Path::new("."), "") {
             Ok(text) => {
                 let version = text.lines().next().unwrap_or_default().trim().to_string();
-                if client == Client::Claude && ignores_arguments(&version) {
-                    let summary = format!("{title} {version} starts hooks without their arguments");
-                    let remedy = "upgrade it to 2.1.140 or later, or write the hook as one line: \"command\": \"phasegate hook stop --client claude\"";
-                    self.row(id, "client", Status::Fail, summary, Some(remedy.into()));
-                    return;
+                match client.outdated(&version) {
+                    Some(problem) => self.problem(&id, problem),
+                    None => self.ok(&id, "client", format!("{title}: {version} ({shown})")),
                 }
-                self.ok(&id, "client", format!("{title}: {version} ({shown})"));
             }
             Err(why) => {
                 let remedy = format!("see that `{shown} --version` works");
@@ -85,67 +102,41 @@ impl Doctor<'_> {
         }
     }
 
+    fn problem(&mut self, id: &str, problem: Problem) {
+        let status = if problem.is_fatal { Status::Fail } else { Status::Warn };
+        self.row(id, "client", status, problem.summary, Some(problem.remedy));
+    }
+
     /// A file of settings: whether it can be read, and whether it switches hooks off.
-    fn settings(&mut self, client: Client, file: &Path) {
+    fn settings(&mut self, client: &dyn Client, file: &Path) {
         let Ok(text) = std::fs::read_to_string(file) else { return };
         let shown = shown(file, &self.project.root);
         let id = format!("settings.{}", client.name());
-        let value = match install::value(&text) {
-            Ok(value) => value,
+        match settings::value(&text) {
+            Ok(value) => {
+                for problem in client.problems(&shown, &text, &value) {
+                    self.problem(&id, problem);
+                }
+            }
             Err(why) => {
                 let summary = format!("{shown} is no valid JSON: {why}");
                 let remedy = format!("mend {shown}: {} ignores it as it is", client.title());
                 self.row(id, "client", Status::Fail, summary, Some(remedy));
-                return;
             }
-        };
-        let plain_text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        if client == Client::Claude && serde_json::from_str::<Value>(plain_text).is_err() {
-            let summary =
-                format!("{shown} has comments or trailing commas: Claude Code ignores it");
-            let remedy = format!("take them out of {shown}, or use the plugin");
-            self.row(id.clone(), "client", Status::Fail, summary, Some(remedy));
-        }
-        if value.get("disableAllHooks") == Some(&json!(true)) {
-            let summary = format!("{shown} has `disableAllHooks`: no hook runs");
-            self.row(
-                id.clone(),
-                "client",
-                Status::Fail,
-                summary,
-                Some(format!("remove it from {shown}")),
-            );
-        }
-        let variable = |name: &str| value.pointer(&format!("/env/{name}")).map(plain);
-        if variable("PHASEGATE_DISABLE").as_deref() == Some("1") {
-            let summary = format!("{shown} sets PHASEGATE_DISABLE=1: every stop is allowed");
-            self.row(
-                id.clone(),
-                "client",
-                Status::Fail,
-                summary,
-                Some(format!("remove it from {shown}")),
-            );
-        }
-        let cap =
-            variable("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP").and_then(|cap| cap.parse::<u64>().ok());
-        if let Some(cap) = cap.filter(|cap| (1..3).contains(cap)) {
-            let summary = format!("{shown} lets a hook block only {cap} times without a tool call");
-            let remedy = "raise CLAUDE_CODE_STOP_HOOK_BLOCK_CAP (8 is the default, 0 is no cap)";
-            self.row(id, "client", Status::Warn, summary, Some(remedy.into()));
         }
     }
 
     /// The hooks of a client: how often, for how long, and what they answer.
-    fn installed(&mut self, client: Client, hooks: &[Hook]) {
+    fn installed(&mut self, client: &dyn Client, hooks: &[Hook]) {
         let (name, title) = (client.name(), client.title());
         let root = self.project.root.clone();
         let places: Vec<String> = hooks.iter().map(|hook| shown(&hook.file, &root)).collect();
-        // The same command in two places is run once by Claude Code.
+        // Some clients run the same command in two places once.
         let mut commands: Vec<&Vec<String>> = hooks.iter().map(|hook| &hook.command).collect();
         commands.sort();
         commands.dedup();
-        let is_twice = if client == Client::Claude { commands.len() > 1 } else { hooks.len() > 1 };
+        let equal_once = client.has(Quirk::RunsEqualOnce);
+        let is_twice = if equal_once { commands.len() > 1 } else { hooks.len() > 1 };
         if is_twice {
             let summary = format!(
                 "{title}: the hook is installed {} times, and may fire as often",
@@ -213,15 +204,4 @@ fn shown(path: &Path, root: &Path) -> String {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let short = home.and_then(|home| path.strip_prefix(home).ok().map(Path::to_path_buf));
     short.map_or_else(|| path.display().to_string(), |short| format!("~/{}", short.display()))
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_string)
-}
-
-/// Whether a version of Claude Code is from before hooks had arguments: it starts the bare program.
-fn ignores_arguments(version: &str) -> bool {
-    let number = version.split_whitespace().next().unwrap_or_default();
-    let parts: Vec<u64> = number.split('.').filter_map(|part| part.parse().ok()).collect();
-    matches!(parts.as_slice(), [major, minor, patch] if (*major, *minor, *patch) < (2, 1, 140))
 }

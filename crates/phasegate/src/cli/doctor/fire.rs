@@ -1,21 +1,21 @@
 //! Fires an installed hook as its client does.
 
+use phasegate_runtime::variables;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use phasegate_clients::settings::Hook;
+use phasegate_clients::{Client, Sample};
 use serde_json::Value;
 
-use crate::client::Client;
-use crate::client::install::Hook;
-
 /// How long an installed command may take to answer.
-const MOST_ANSWER: Duration = Duration::from_secs(15);
+const MAX_ANSWER: Duration = Duration::from_secs(15);
 
 /// Fires an installed hook twice, as its client does, in a project of our own: once it must block,
 /// once it must not.
-pub fn fire(client: Client, hook: &Hook) -> Result<Duration, String> {
+pub fn fire(client: &dyn Client, hook: &Hook) -> Result<Duration, String> {
     let folder = tempfile::Builder::new().prefix("phasegate-doctor-").tempdir();
     let folder = folder.map_err(|error| error.to_string())?;
     let root = folder.path().canonicalize().map_err(|error| error.to_string())?;
@@ -28,34 +28,40 @@ pub fn fire(client: Client, hook: &Hook) -> Result<Duration, String> {
     write(".phasegate/workflows/doctor.toml", workflow)?;
     let since = Instant::now();
     let allowed = answer(client, hook, &root)?;
-    if client.blocks(&allowed) {
+    if client.reason(&allowed).is_some() {
         return Err("it blocks where there is no run".into());
     }
     let took = since.elapsed();
     write(".phasegate/doctor/x.json", "{\"phase\": \"a\"}\n")?;
     let blocked = answer(client, hook, &root)?;
-    if !client.blocks(&blocked) {
+    if client.reason(&blocked).is_none() {
         return Err(format!("it does not block where it must; it answered {blocked}"));
     }
     Ok(took)
 }
 
-fn answer(client: Client, hook: &Hook, root: &Path) -> Result<Value, String> {
-    let text = run_bounded(&hook.command, root, &client.sample(root).to_string())?;
+fn answer(client: &dyn Client, hook: &Hook, root: &Path) -> Result<Value, String> {
+    let sample = Sample { root, session: "doctor", after_block: false, said: "Done." };
+    let text = run_bounded(client, &hook.command, root, &client.sample(&sample).to_string())?;
     let parsed = serde_json::from_str(&text);
     parsed.map_err(|_| {
         format!("it answered no JSON: {:?}", text.chars().take(80).collect::<String>())
     })
 }
 
-/// Runs a command, for no longer than we wait; what it printed.
-pub fn run_bounded(command: &[String], root: &Path, input: &str) -> Result<String, String> {
+/// Runs a command as a client does, for no longer than we wait; what it printed.
+pub fn run_bounded(
+    client: &dyn Client,
+    command: &[String],
+    root: &Path,
+    input: &str,
+) -> Result<String, String> {
     let (program, arguments) = command.split_first().ok_or("it has no command")?;
     let spawned = Command::new(program)
         .args(arguments)
         .current_dir(root)
-        .env("CLAUDE_PROJECT_DIR", root)
-        .env_remove("PHASEGATE_TOKEN")
+        .envs(client.facts().project_variable.map(|name| (name, root)))
+        .env_remove(variables::TOKEN)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -72,7 +78,7 @@ pub fn run_bounded(command: &[String], root: &Path, input: &str) -> Result<Strin
         let _ = stdout.map(|mut stdout| stdout.read_to_string(&mut text));
         let _ = told.send(text);
     });
-    let text = heard.recv_timeout(MOST_ANSWER);
+    let text = heard.recv_timeout(MAX_ANSWER);
     let has_ended = matches!(child.try_wait(), Ok(Some(_)));
     let _ = child.kill();
     let _ = child.wait();
@@ -80,7 +86,7 @@ pub fn run_bounded(command: &[String], root: &Path, input: &str) -> Result<Strin
         if has_ended {
             "it ended, and something that it started keeps its output open".to_string()
         } else {
-            format!("it did not answer within {} seconds", MOST_ANSWER.as_secs())
+            format!("it did not answer within {} seconds", MAX_ANSWER.as_secs())
         }
     })
 }

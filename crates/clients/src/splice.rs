@@ -1,137 +1,13 @@
-//! What a client's settings need, and how it gets into them and out again without touching anything
-//! else there: texts are spliced in at a place that the syntax tree tells, and kept, so that the same
-//! texts can be taken out.
-
-use std::path::{Path, PathBuf};
+//! How our entries get into a file of settings and out again without touching anything else there:
+//! texts are spliced in at a place that the syntax tree tells, and kept, so that the same texts can be
+//! taken out.
 
 use jsonc_parser::ast::{Object, Value as Node};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::Client;
-
-/// The name of our entries.
-const NAME: &str = "phasegate";
-
-/// Something that must be in a file of settings.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    /// The members that lead to the list or object.
-    pub path: Vec<&'static str>,
-    pub what: What,
-}
-
-#[derive(Clone, Debug)]
-pub enum What {
-    /// An element of a list.
-    Element(Value),
-    /// A member of that name of an object.
-    Member(&'static str, Value),
-}
-
-/// A file of settings, and what must be in it.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub path: PathBuf,
-    /// Members of a file that does not exist yet.
-    pub new: Map<String, Value>,
-    pub entries: Vec<Entry>,
-}
-
-impl Settings {
-    fn new(path: PathBuf, entries: Vec<Entry>) -> Settings {
-        Settings { path, new: Map::new(), entries }
-    }
-
-    fn versioned(mut self) -> Settings {
-        self.new.insert("version".into(), 1.into());
-        self
-    }
-}
-
-/// The settings of a client in a project, or of a user.
-///
-/// # Errors
-/// Where a client has no such place.
-pub fn settings(client: Client, base: &Path, is_user: bool) -> Result<Vec<Settings>, String> {
-    let hook = |event: &str| format!("{NAME} hook {event} --client {}", client.name());
-    let server = || json!({ "command": NAME, "args": ["mcp"] });
-    let mcp = |path: Vec<&'static str>| Entry { path, what: What::Member(NAME, server()) };
-    let element = |event: &'static str, value| Entry {
-        path: vec!["hooks", event],
-        what: What::Element(value),
-    };
-    let file = |path: &str| base.join(path);
-    Ok(match client {
-        Client::Claude => {
-            let exec = |event: &str, seconds: u64| {
-                let args = ["hook", event, "--client", "claude"];
-                let own =
-                    json!({ "type": "command", "command": NAME, "args": args, "timeout": seconds });
-                json!({ "hooks": [own] })
-            };
-            let hooks = vec![
-                element("Stop", exec("stop", 600)),
-                element("SessionStart", exec("session-start", 30)),
-                element("SessionEnd", exec("session-end", 30)),
-                element("UserPromptSubmit", exec("user-prompt-submit", 30)),
-            ];
-            let mut all = vec![Settings::new(file(".claude/settings.json"), hooks)];
-            // A user's servers are in a file that the client rewrites all the time.
-            if !is_user {
-                all.push(Settings::new(file(".mcp.json"), vec![mcp(vec!["mcpServers"])]));
-            }
-            all
-        }
-        Client::Codex => {
-            let own = json!({ "type": "command", "command": hook("stop"), "timeout": 600 });
-            let hooks = vec![element("Stop", json!({ "hooks": [own] }))];
-            vec![Settings::new(file(".codex/hooks.json"), hooks)]
-        }
-        Client::Gemini | Client::Qwen => {
-            let (folder, event) = match client {
-                Client::Gemini => (".gemini", "AfterAgent"),
-                _ => (".qwen", "Stop"),
-            };
-            let own = json!({ "type": "command", "command": hook("stop"), "timeout": 60_000 });
-            let hooks = element(event, json!({ "hooks": [own] }));
-            let entries = vec![hooks, mcp(vec!["mcpServers"])];
-            vec![Settings::new(file(&format!("{folder}/settings.json")), entries)]
-        }
-        Client::Copilot if !is_user => {
-            let own = json!({ "type": "command", "bash": hook("stop"), "timeoutSec": 30 });
-            let hooks = vec![element("agentStop", own)];
-            vec![Settings::new(file(".github/hooks/phasegate.json"), hooks).versioned()]
-        }
-        Client::Vscode if !is_user => {
-            let own = json!({ "type": "command", "command": hook("stop"), "timeout": 30 });
-            let hooks = vec![element("Stop", own)];
-            let servers = vec![mcp(vec!["servers"])];
-            vec![
-                Settings::new(file(".github/hooks/phasegate-vscode.json"), hooks),
-                Settings::new(file(".vscode/mcp.json"), servers),
-            ]
-        }
-        Client::Cursor => {
-            let hooks = vec![element("stop", json!({ "command": hook("stop") }))];
-            let servers = vec![mcp(vec!["mcpServers"])];
-            vec![
-                Settings::new(file(".cursor/hooks.json"), hooks).versioned(),
-                Settings::new(file(".cursor/mcp.json"), servers),
-            ]
-        }
-        Client::Droid => {
-            let own = json!({ "type": "command", "command": hook("stop"), "timeout": 60 });
-            let hooks = vec![element("Stop", json!({ "hooks": [own] }))];
-            vec![Settings::new(file(".factory/settings.json"), hooks)]
-        }
-        Client::Copilot | Client::Vscode => {
-            let title = client.title();
-            return Err(format!("{title} has hooks for a project only: leave --user out"));
-        }
-    })
-}
+use crate::settings::{self, Entry, Settings, What, is_hook};
 
 /// A text that was put into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,33 +66,6 @@ pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
                 Some(_) => Err(format!("`{}` is no list there", entry.path.join("."))),
             }
         }
-    }
-}
-
-/// Whether a part of a file is a hook of ours: our program, and its word for hooks.
-fn is_hook(text: &str) -> bool {
-    let Ok(Value::Object(hook)) = value(text) else { return false };
-    let words = command(&hook);
-    let words: Vec<&str> = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["sh", "-c", line] => line.split_whitespace().collect(),
-        words => words.to_vec(),
-    };
-    let program = words.first().map(|word| word.trim_matches(['"', '\'']));
-    let program = program.and_then(|word| word.rsplit('/').next());
-    program == Some(NAME) && words.get(1) == Some(&"hook")
-}
-
-/// The program and the arguments of a hook, as a client starts it.
-fn command(hook: &Map<String, Value>) -> Vec<String> {
-    let text = |name: &str| hook.get(name).and_then(Value::as_str);
-    let args = hook.get("args").and_then(Value::as_array);
-    match (text("command").or(text("bash")), args) {
-        (Some(program), Some(args)) => {
-            let args = args.iter().filter_map(Value::as_str).map(str::to_string);
-            std::iter::once(program.to_string()).chain(args).collect()
-        }
-        (Some(line), None) => vec!["sh".to_string(), "-c".into(), line.to_string()],
-        (None, _) => Vec::new(),
     }
 }
 
@@ -363,7 +212,7 @@ fn find(text: &str, entry: &Entry) -> Result<Option<Span>, String> {
             // What somebody has written himself under our name is his.
             let own = here.get(name).filter(|member| {
                 let (start, end) = (member.value.start(), member.value.end());
-                self::value(&text[start..end]).is_ok_and(|it| it == *value)
+                settings::value(&text[start..end]).is_ok_and(|it| it == *value)
             });
             let parts: Vec<Span> =
                 here.properties.iter().map(|it| (it.start(), it.end())).collect();
@@ -409,89 +258,5 @@ fn with_comma(text: &str, (start, end): Span, parts: &[Span]) -> Span {
         }
         // A comment stands before it, and a comma that readers of comments take, too.
         (_, None) => (start, end),
-    }
-}
-
-/// A hook of ours that is installed.
-#[derive(Clone, Debug)]
-pub struct Hook {
-    pub file: PathBuf,
-    /// The program and its arguments, as the client starts it.
-    pub command: Vec<String>,
-    pub seconds: Option<u64>,
-}
-
-/// The files in which a client's hooks can be, in a project or of a user.
-pub fn files(client: Client, base: &Path, is_user: bool) -> Vec<PathBuf> {
-    let settings = settings(client, base, is_user).unwrap_or_default();
-    let mut files: Vec<PathBuf> = settings.into_iter().map(|settings| settings.path).collect();
-    if client == Client::Claude && !is_user {
-        files.push(base.join(".claude/settings.local.json"));
-    }
-    files
-}
-
-/// A file of settings, comments and all, as JSON.
-///
-/// # Errors
-/// Where it is none.
-pub fn value(text: &str) -> Result<Value, String> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let parsed = jsonc_parser::parse_to_serde_value::<Value>(text, &ParseOptions::default());
-    parsed.map_err(|error| error.to_string())
-}
-
-/// Our hooks for a stop in a file.
-///
-/// # Errors
-/// Where it cannot be read.
-pub fn hooks(client: Client, file: &Path) -> Result<Vec<Hook>, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
-    let value = value(&text)?;
-    let mut found = Vec::new();
-    if let Some(hooks) = value.get("hooks").and_then(|hooks| hooks.get(event(client))) {
-        collect(client, file, hooks, &mut found);
-    }
-    // The plugin has them, too, and is known by its name.
-    let plugins = value.get("enabledPlugins").and_then(Value::as_object);
-    let own = |(name, on): (&String, &Value)| name.starts_with("phasegate@") && *on == json!(true);
-    if client == Client::Claude && plugins.is_some_and(|plugins| plugins.iter().any(own)) {
-        let words = ["phasegate", "hook", "stop", "--client", "claude"];
-        let command = words.map(str::to_string).to_vec();
-        found.push(Hook { file: file.to_path_buf(), command, seconds: Some(600) });
-    }
-    Ok(found)
-}
-
-/// What a client calls a stop in its settings.
-fn event(client: Client) -> &'static str {
-    match client {
-        Client::Gemini => "AfterAgent",
-        Client::Copilot => "agentStop",
-        Client::Cursor => "stop",
-        _ => "Stop",
-    }
-}
-
-fn collect(client: Client, file: &Path, value: &Value, found: &mut Vec<Hook>) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| collect(client, file, item, found)),
-        Value::Object(members) => {
-            let command = command(members);
-            let whole = command.join(" ");
-            let is_command = members.get("type").is_none_or(|kind| kind == "command");
-            if is_command && whole.contains(NAME) && whole.contains("hook stop") {
-                let number = |name: &str| members.get(name).and_then(Value::as_u64);
-                let seconds = match client {
-                    Client::Gemini | Client::Qwen => number("timeout").map(|it| it / 1000),
-                    _ => number("timeout").or(number("timeoutSec")),
-                };
-                found.push(Hook { file: file.to_path_buf(), command, seconds });
-            }
-            if let Some(inner) = members.get("hooks") {
-                collect(client, file, inner, found);
-            }
-        }
-        _ => {}
     }
 }

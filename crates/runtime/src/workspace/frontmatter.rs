@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use phasegate_engine::bom;
 use serde_json::{Map, Value};
 
 /// The member that has the text behind the frontmatter.
@@ -56,7 +57,7 @@ pub fn write(old: &str, object: &Map<String, Value>) -> String {
 
 /// What stands between the two rules, and what follows.
 fn split(text: &str) -> Option<(&str, &str)> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = bom::strip(text);
     let rest = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;
     let mut start = 0;
     for line in rest.split_inclusive('\n') {

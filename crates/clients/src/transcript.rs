@@ -11,12 +11,114 @@ use serde::Deserialize;
 const FIRST: u64 = 128 << 10;
 const MOST: u64 = 4 << 20;
 
+/// Who spoke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaker {
+    Agent,
+    User,
+    /// A hook, or the client itself.
+    Hook,
+}
+
+/// A line of a transcript that is about the conversation.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub at: Option<Timestamp>,
+    /// None where the line only tells the time.
+    pub speaker: Option<Speaker>,
+    /// What was said, oldest first.
+    pub texts: Vec<String>,
+    /// A tool was called, or has answered.
+    pub has_tool: bool,
+}
+
+/// How a line is read.
+pub type Reading<'r> = &'r dyn Fn(&[u8]) -> Option<Line>;
+
+/// What the agent said since the user last spoke, or since a hook did where `hooks_count`, and not
+/// before a time.
+pub fn texts(
+    path: &Path,
+    read: Reading,
+    hooks_count: bool,
+    since: Option<Timestamp>,
+) -> Vec<String> {
+    let mut size = FIRST;
+    loop {
+        let Some((tail, from_start)) = tail(path, size) else { return Vec::new() };
+        let (turn, complete) = turn_in(&tail, read, hooks_count, since);
+        if complete || from_start || size >= MOST {
+            return turn;
+        }
+        size = (size * 4).min(MOST);
+    }
+}
+
+/// Whether the agent used a tool since the user or a hook last spoke; none where the transcript
+/// does not reach back to that.
+pub fn used_tools(path: &Path, read: Reading) -> Option<bool> {
+    let (tail, _) = tail(path, FIRST)?;
+    for line in tail.rsplit(|byte| *byte == b'\n').filter_map(read) {
+        match line.speaker {
+            Some(Speaker::Hook) => return Some(false),
+            Some(Speaker::User) if !line.texts.is_empty() => return Some(false),
+            Some(_) if line.has_tool => return Some(true),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The last `size` bytes, from the first whole line on, and whether that is all of the file.
+fn tail(path: &Path, size: u64) -> Option<(Vec<u8>, bool)> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    let start = length.saturating_sub(size);
+    file.seek(SeekFrom::Start(start)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(size).read_to_end(&mut bytes).ok()?;
+    if start > 0 {
+        let newline = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
+        bytes.drain(..newline);
+    }
+    Some((bytes, start == 0))
+}
+
+/// The texts since somebody spoke, and whether that was seen.
+fn turn_in(
+    tail: &[u8],
+    read: Reading,
+    hooks_count: bool,
+    since: Option<Timestamp>,
+) -> (Vec<String>, bool) {
+    let mut texts = Vec::new();
+    let mut complete = false;
+    for line in tail.rsplit(|byte| *byte == b'\n').filter_map(read) {
+        let speaks = match line.speaker {
+            Some(Speaker::Agent) | None => false,
+            Some(Speaker::User) => !line.texts.is_empty(),
+            Some(Speaker::Hook) => hooks_count && !line.texts.is_empty(),
+        };
+        if speaks || line.at.zip(since).is_some_and(|(at, since)| at < since) {
+            complete = true;
+            break;
+        }
+        if line.speaker == Some(Speaker::Agent) {
+            texts.extend(line.texts.into_iter().rev());
+        }
+    }
+    texts.reverse();
+    (texts, complete)
+}
+
+/// A line of the shape that most clients share.
 #[derive(Deserialize)]
-struct Line {
+struct Common {
     #[serde(rename = "type")]
     kind: Option<String>,
     #[serde(rename = "isMeta", default)]
     is_meta: bool,
+    /// It is about a sub-agent.
     #[serde(rename = "isSidechain", default)]
     is_sidechain: bool,
     timestamp: Option<Timestamp>,
@@ -45,112 +147,31 @@ struct Block {
     text: Option<String>,
 }
 
-/// What the agent said since the user last spoke, oldest first. Lines that cannot be read are
-/// skipped; a file that is not there says nothing.
-pub fn current_turn(path: &Path) -> Vec<String> {
-    texts_since(path, false, None)
-}
-
-/// What the agent said since the user or a hook last spoke to it, and not before a time, oldest
-/// first.
-pub fn since_spoken_to(path: &Path, since: Option<Timestamp>) -> Vec<String> {
-    texts_since(path, true, since)
-}
-
-fn texts_since(path: &Path, hooks_count: bool, since: Option<Timestamp>) -> Vec<String> {
-    let mut size = FIRST;
-    loop {
-        let Some((tail, from_start)) = tail(path, size) else { return Vec::new() };
-        let (turn, complete) = turn_in(&tail, hooks_count, since);
-        if complete || from_start || size >= MOST {
-            return turn;
-        }
-        size = (size * 4).min(MOST);
-    }
-}
-
-/// Whether the agent used a tool since the user or a hook last spoke; none where the transcript
-/// does not reach back to that.
-pub fn used_tools(path: &Path) -> Option<bool> {
-    let (tail, _) = tail(path, FIRST)?;
-    for line in tail.rsplit(|byte| *byte == b'\n') {
-        let Ok(line) = serde_json::from_slice::<Line>(line) else { continue };
-        let Some(message) = line.message.filter(|_| !line.is_sidechain) else { continue };
-        match line.kind.as_deref() {
-            Some("assistant") if has_block(&message.content, "tool_use") => return Some(true),
-            Some("user") if line.is_meta || is_speech(&message.content) => return Some(false),
-            Some("user") if has_block(&message.content, "tool_result") => return Some(true),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn has_block(content: &Content, kind: &str) -> bool {
-    match content {
-        Content::Blocks(blocks) => blocks.iter().any(|block| block.kind.as_deref() == Some(kind)),
-        _ => false,
-    }
-}
-
-/// The last `size` bytes, from the first whole line on, and whether that is all of the file.
-fn tail(path: &Path, size: u64) -> Option<(Vec<u8>, bool)> {
-    let mut file = File::open(path).ok()?;
-    let length = file.metadata().ok()?.len();
-    let start = length.saturating_sub(size);
-    file.seek(SeekFrom::Start(start)).ok()?;
-    let mut bytes = Vec::new();
-    file.take(size).read_to_end(&mut bytes).ok()?;
-    if start > 0 {
-        let newline = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
-        bytes.drain(..newline);
-    }
-    Some((bytes, start == 0))
-}
-
-/// The texts since somebody spoke, and whether that was seen.
-fn turn_in(tail: &[u8], hooks_count: bool, since: Option<Timestamp>) -> (Vec<String>, bool) {
-    let mut texts = Vec::new();
-    for line in tail.rsplit(|byte| *byte == b'\n') {
-        let Ok(line) = serde_json::from_slice::<Line>(line) else { continue };
-        if line.is_sidechain {
-            continue;
-        }
-        if line.timestamp.zip(since).is_some_and(|(time, since)| time < since) {
-            texts.reverse();
-            return (texts, true);
-        }
-        let Some(message) = line.message else { continue };
-        match line.kind.as_deref() {
-            Some("assistant") => match message.content {
-                Content::Text(text) => texts.push(text),
-                Content::Blocks(blocks) => {
-                    let said = blocks
-                        .into_iter()
-                        .rev()
-                        .filter(|block| block.kind.as_deref() == Some("text"));
-                    texts.extend(said.filter_map(|block| block.text));
+/// A line of the common shape. The results of tools are `user` lines, too.
+pub fn common(line: &[u8]) -> Option<Line> {
+    let line = serde_json::from_slice::<Common>(line).ok().filter(|line| !line.is_sidechain)?;
+    let speaker = match (line.kind.as_deref(), line.is_meta) {
+        (Some("assistant"), _) => Some(Speaker::Agent),
+        (Some("user"), true) => Some(Speaker::Hook),
+        (Some("user"), false) => Some(Speaker::User),
+        _ => None,
+    };
+    let speaker = speaker.filter(|_| line.message.is_some());
+    let (mut texts, mut has_tool) = (Vec::new(), false);
+    match line.message.map(|message| message.content) {
+        Some(Content::Text(text)) => texts.push(text),
+        Some(Content::Blocks(blocks)) => {
+            for block in blocks {
+                match block.kind.as_deref() {
+                    Some("text") => texts.extend(block.text),
+                    Some("tool_use" | "tool_result") => has_tool = true,
+                    _ => {}
                 }
-                Content::Nothing => {}
-            },
-            Some("user") if (hooks_count || !line.is_meta) && is_speech(&message.content) => {
-                texts.reverse();
-                return (texts, true);
             }
-            _ => {}
         }
+        Some(Content::Nothing) | None => {}
     }
-    texts.reverse();
-    (texts, false)
-}
-
-/// Whether the user spoke; the results of tools are `user` lines too.
-fn is_speech(content: &Content) -> bool {
-    match content {
-        Content::Text(_) => true,
-        Content::Blocks(_) => has_block(content, "text"),
-        Content::Nothing => false,
-    }
+    Some(Line { at: line.timestamp, speaker, texts, has_tool })
 }
 
 #[cfg(test)]
@@ -158,6 +179,10 @@ fn is_speech(content: &Content) -> bool {
 mod tests {
     use super::*;
     use std::fmt::Write as _;
+
+    fn current_turn(path: &Path) -> Vec<String> {
+        texts(path, &common, false, None)
+    }
 
     fn said(lines: &[&str]) -> Vec<String> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -188,7 +213,7 @@ mod tests {
         let used = |lines: &[&str]| {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), lines.join("\n")).unwrap();
-            used_tools(file.path())
+            used_tools(file.path(), &common)
         };
         let said = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"one"}]}}"#;
         let tool = r#"{"type":"assistant","message":{"content":[{"type":"tool_use"}]}}"#;

@@ -1,0 +1,283 @@
+//! Claude Code: the usual client. What most clients share has its shape.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use phasegate_engine::step::Actor;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::facts::{Cap, Facts, Quirk};
+use crate::headless::{Cost, Dialogue, Headless, Judged, Spoken, words};
+use crate::payload::{Sample, StatusLine};
+use crate::problem::Problem;
+use crate::settings::{Entry, NAME, Scope, Settings, group, stop_line};
+
+#[derive(Debug)]
+pub struct Claude;
+
+static FACTS: Facts = Facts {
+    name: "claude",
+    title: "Claude Code",
+    program: Some("claude"),
+    processes: &["claude"],
+    marks: &[".claude"],
+    seconds: 9 * 60,
+    // Any tool call in between begins the count anew.
+    cap: Some(Cap { most: 8, on_all: false, variable: Some("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP") }),
+    local_settings: Some(".claude/settings.local.json"),
+    session_variable: Some("CLAUDE_CODE_SESSION_ID"),
+    project_variable: Some("CLAUDE_PROJECT_DIR"),
+    inside: &["CLAUDE_CODE_SESSION_ID", "CLAUDECODE"],
+    quirks: &[
+        Quirk::HeedsExit,
+        Quirk::TakesMessages,
+        Quirk::PlainJson,
+        Quirk::RunsEqualOnce,
+        Quirk::HasPlugin,
+    ],
+    ..Facts::COMMON
+};
+
+/// The events that we install a hook for, our names for them, and the seconds that it gets.
+const EVENTS: &[(&str, &str, u64)] = &[
+    ("Stop", "stop", 600),
+    ("SessionStart", "session-start", 30),
+    ("SessionEnd", "session-end", 30),
+    ("UserPromptSubmit", "user-prompt-submit", 30),
+];
+
+/// Its hooks would ask us about an agent that we have started, and its output has one shape only
+/// without `verbose`.
+const SETTINGS: &str = r#"{"disableAllHooks":true,"verbose":false}"#;
+
+/// What an agent may use where it has no other rights, and what one that works may.
+const TOOLS: &str = "Read,Grep,Glob,Write";
+const WORK_TOOLS: &str = "Read,Grep,Glob,Write,Edit";
+
+/// What a reviewer is asked for.
+const VERDICT: &str = r#"{"type":"object","properties":{"verdict":{"type":"string","enum":["PASS","FAIL"]}},"required":["verdict"]}"#;
+
+impl Client for Claude {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn settings(&self, scope: Scope) -> Vec<Settings> {
+        let hook = |(event, name, seconds): &(&'static str, &str, u64)| {
+            let args = ["hook", name, "--client", FACTS.name];
+            let own =
+                json!({ "type": "command", "command": NAME, "args": args, "timeout": seconds });
+            Entry::hook(event, group(&own))
+        };
+        let hooks = EVENTS.iter().map(hook).collect();
+        let mut all = vec![Settings::new(".claude/settings.json", hooks)];
+        // A user's servers are in a file that the client rewrites all the time.
+        if scope == Scope::Project {
+            all.push(Settings::new(".mcp.json", vec![Entry::server("mcpServers")]));
+        }
+        all
+    }
+
+    fn sample(&self, stop: &Sample) -> Value {
+        json!({
+            "session_id": stop.session,
+            "transcript_path": stop.root.join("transcript.jsonl"),
+            "cwd": stop.root,
+            "prompt_id": "prompt",
+            "permission_mode": "default",
+            "effort": { "level": "medium" },
+            "hook_event_name": "Stop",
+            "stop_hook_active": stop.after_block,
+            "last_assistant_message": stop.said,
+            "background_tasks": [],
+            "session_crons": [],
+        })
+    }
+
+    fn status_line(&self, json: &[u8]) -> StatusLine {
+        let sent: SentToStatusLine = serde_json::from_slice(json).unwrap_or_default();
+        StatusLine { session: sent.session_id, folder: sent.workspace.current_dir.or(sent.cwd) }
+    }
+
+    fn plugin_hook(&self, settings: &Value) -> Option<(Vec<String>, u64)> {
+        let own = |(name, on): (&String, &Value)| name.starts_with("phasegate@") && on == true;
+        let mut plugins = settings.get("enabledPlugins")?.as_object()?.iter();
+        plugins.any(own).then(|| (words(&[NAME, "hook", "stop", "--client", FACTS.name]), 600))
+    }
+
+    /// Before 2.1.140 hooks had no arguments: the bare program is started.
+    fn outdated(&self, version: &str) -> Option<Problem> {
+        let number = version.split_whitespace().next().unwrap_or_default();
+        let parts: Vec<u64> = number.split('.').filter_map(|part| part.parse().ok()).collect();
+        let [major, minor, patch] = *parts.as_slice() else { return None };
+        ((major, minor, patch) < (2, 1, 140)).then(|| Problem {
+            is_fatal: true,
+            summary: format!("{} {version} starts hooks without their arguments", FACTS.title),
+            remedy: format!(
+                "upgrade it to 2.1.140 or later, or write the hook as one line: \"command\": \"{}\"",
+                stop_line(FACTS.name)
+            ),
+        })
+    }
+
+    fn dialogue(&self) -> Option<&'static dyn Dialogue> {
+        Some(&Claude)
+    }
+}
+
+/// What it sends to a status line. Every field may be missing.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SentToStatusLine {
+    session_id: Option<String>,
+    cwd: Option<PathBuf>,
+    workspace: Workspace,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Workspace {
+    current_dir: Option<PathBuf>,
+}
+
+/// What it prints at its end, of which an error has no `result` and only a review has a verdict.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Printed {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    is_error: bool,
+    subtype: Option<String>,
+    structured_output: Option<Verdict>,
+    /// Where another program prints its verdict.
+    verdict: Option<String>,
+    total_cost_usd: Option<f64>,
+    num_turns: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Verdict {
+    verdict: Option<String>,
+}
+
+/// The line with which an agent ends.
+#[derive(Debug, Deserialize)]
+struct Ending {
+    #[serde(rename = "type")]
+    kind: String,
+    total_cost_usd: Option<f64>,
+    num_turns: Option<u64>,
+}
+
+impl Headless for Claude {
+    fn program(&self) -> &'static str {
+        FACTS.name
+    }
+
+    fn agent(&self, role: Actor, model: Option<&str>, root: &Path) -> io::Result<Vec<String>> {
+        let program = std::env::current_exe()?;
+        let server = json!({ "mcpServers": { NAME: {
+            "command": program, "args": ["-C", root, "mcp"]
+        } } });
+        let mut command = words(&["claude", "--print", "--output-format", "stream-json"]);
+        command.extend(words(&["--verbose", "--settings", r#"{"disableAllHooks":true}"#]));
+        command.extend(words(&["--no-session-persistence", "--strict-mcp-config"]));
+        command.extend(["--mcp-config".into(), server.to_string()]);
+        let tools = if role == Actor::Worker { WORK_TOOLS } else { TOOLS };
+        command.extend(permissions(tools, &format!("{tools},mcp__{NAME}")));
+        command.extend(model_flags(model).map_err(io::Error::other)?);
+        Ok(command)
+    }
+
+    fn cost(&self, printed: &str) -> Cost {
+        let lines = printed.lines().rev();
+        let mut endings = lines.filter_map(|line| serde_json::from_str::<Ending>(line).ok());
+        let last = endings.find(|ending| ending.kind == "result");
+        last.map_or(Cost::default(), |ending| Cost::of(ending.total_cost_usd, ending.num_turns))
+    }
+
+    fn reviewer(&self, model: Option<&str>) -> Result<Vec<String>, String> {
+        let mut command = words(&["claude", "--print", "--output-format", "json"]);
+        command.extend(words(&["--json-schema", VERDICT, "--settings", SETTINGS]));
+        command.extend(words(&["--strict-mcp-config", "--no-session-persistence"]));
+        command.extend(permissions(TOOLS, TOOLS));
+        command.extend(model_flags(model)?);
+        Ok(command)
+    }
+
+    fn verdict(&self, printed: &[u8]) -> Result<Judged, String> {
+        let none = || "it gave no verdict".to_string();
+        let mut value: Value = serde_json::from_slice(printed).map_err(|_| none())?;
+        // With `verbose` set somewhere, the client prints all events; the last is the result.
+        if let Value::Array(events) = &mut value {
+            value = events.pop().unwrap_or_default();
+        }
+        let output: Printed = serde_json::from_value(value).map_err(|_| none())?;
+        if output.is_error {
+            let why = output.subtype.unwrap_or_else(|| "an error".into());
+            return Err(format!("it failed: {why}"));
+        }
+        // Another program's verdict stands at the top; the client's own stands only in its place.
+        let top = output.verdict.filter(|_| output.kind.is_none());
+        let said = output.structured_output.and_then(|it| it.verdict).or(top);
+        let pass = match said.as_deref() {
+            Some("PASS") => true,
+            Some("FAIL") => false,
+            _ => return Err(none()),
+        };
+        Ok(Judged { pass, cost: Cost::of(output.total_cost_usd, output.num_turns) })
+    }
+}
+
+/// What it prints at the end of a turn.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Turn {
+    result: Option<String>,
+    session_id: Option<String>,
+    total_cost_usd: Option<f64>,
+    num_turns: Option<u64>,
+}
+
+impl Dialogue for Claude {
+    fn command(&self, session: Option<&str>) -> Vec<String> {
+        let mut command = words(&["claude", "--print", "--output-format", "json"]);
+        command.extend(words(&["--settings", SETTINGS]));
+        command.extend(permissions(WORK_TOOLS, &format!("{WORK_TOOLS},mcp__{NAME}")));
+        if let Some(session) = session {
+            command.extend(words(&["--resume", session]));
+        }
+        command
+    }
+
+    fn spoken(&self, printed: &str) -> Spoken {
+        let Ok(turn) = serde_json::from_str::<Turn>(printed) else { return Spoken::plain(printed) };
+        Spoken {
+            text: turn.result.unwrap_or_default(),
+            session: turn.session_id,
+            cost: Cost::of(turn.total_cost_usd, turn.num_turns),
+        }
+    }
+}
+
+/// Agents run what they are told to run, and nobody is there to ask. To root the client gives such
+/// rights only in a sandbox; without one, they have these tools, and need not ask for those.
+fn permissions(tools: &str, allowed: &str) -> Vec<String> {
+    let in_sandbox = std::env::var_os("IS_SANDBOX").is_some_and(|value| value == "1");
+    if !rustix::process::geteuid().is_root() || in_sandbox {
+        return words(&["--dangerously-skip-permissions"]);
+    }
+    words(&["--permission-mode", "dontAsk", "--tools", tools, "--allowedTools", allowed])
+}
+
+/// The flags that choose a model, where it has a plain name.
+fn model_flags(model: Option<&str>) -> Result<Vec<String>, String> {
+    let Some(model) = model.filter(|model| !model.is_empty()) else { return Ok(Vec::new()) };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@[]".contains(c);
+    if model.starts_with('-') || !model.chars().all(plain) {
+        return Err(format!("{model:?} names no model"));
+    }
+    Ok(words(&["--model", model]))
+}

@@ -1,0 +1,212 @@
+//! What is asked of a client, and what follows from its answers.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::facts::{Cap, Facts, Quirk};
+use crate::headless::Dialogue;
+use crate::payload::{self, Payload, Sample, StatusLine};
+use crate::problem::{self, Problem};
+use crate::reply::{self, Reply};
+use crate::settings::{self, Hook, Scope, Settings};
+use crate::transcript::{self, Line};
+use crate::variables;
+
+/// A client of coding agents. What is not said here is as most clients do it.
+pub trait Client: fmt::Debug + Sync {
+    fn facts(&self) -> &'static Facts;
+
+    /// What must be in its settings, in files that are named from the project's root or from the home
+    /// folder; nothing where it has no such place.
+    fn settings(&self, scope: Scope) -> Vec<Settings>;
+
+    /// What it sends to a hook.
+    ///
+    /// # Errors
+    /// Where that is not JSON of its shape.
+    fn payload(&self, json: &[u8]) -> serde_json::Result<Payload> {
+        payload::common(json)
+    }
+
+    /// A stop as it sends it, to try a hook out.
+    fn sample(&self, stop: &Sample) -> Value {
+        payload::sample(stop, self.facts().stop)
+    }
+
+    /// What it sends to a status line. Nothing where it has none.
+    fn status_line(&self, _json: &[u8]) -> StatusLine {
+        StatusLine::default()
+    }
+
+    /// The answer that tells it to go on.
+    fn go_on(&self, reason: &str) -> Map<String, Value> {
+        reply::decision(self.facts().decisions[0], reason)
+    }
+
+    /// The answer that lets it go.
+    fn let_go(&self) -> Map<String, Value> {
+        Map::new()
+    }
+
+    /// The reason in an answer that tells it to go on.
+    fn reason(&self, answer: &Value) -> Option<String> {
+        reply::reason(answer, self.facts().decisions)
+    }
+
+    /// Where its settings have hooks for a stop.
+    fn stop_hooks<'s>(&self, settings: &'s Value) -> Vec<&'s Value> {
+        let hooks = settings.get("hooks").and_then(|hooks| hooks.get(self.facts().stop));
+        hooks.into_iter().collect()
+    }
+
+    /// The command of our plugin and its seconds, where its settings switch that on.
+    fn plugin_hook(&self, _settings: &Value) -> Option<(Vec<String>, u64)> {
+        None
+    }
+
+    /// Why a version of it cannot run what we install.
+    fn outdated(&self, _version: &str) -> Option<Problem> {
+        None
+    }
+
+    /// A line of its transcript; none where it says nothing about who spoke.
+    fn transcript_line(&self, line: &[u8]) -> Option<Line> {
+        transcript::common(line)
+    }
+
+    /// How it works turn by turn, each turn a process, where that is known.
+    fn dialogue(&self) -> Option<&'static dyn Dialogue> {
+        None
+    }
+}
+
+/// What follows from that.
+impl dyn Client + '_ {
+    pub fn name(&self) -> &'static str {
+        self.facts().name
+    }
+
+    pub fn title(&self) -> &'static str {
+        self.facts().title
+    }
+
+    pub fn has(&self, quirk: Quirk) -> bool {
+        self.facts().has(quirk)
+    }
+
+    /// Whether it seems to be used here: it has a folder of its own.
+    pub fn is_here(&self, base: &Path) -> bool {
+        self.facts().marks.iter().any(|folder| base.join(folder).is_dir())
+    }
+
+    /// How long a hook may take. The environment can say otherwise, for clients whose settings do.
+    pub fn time(&self) -> Duration {
+        let set = std::env::var(variables::HOOK_SECONDS).ok();
+        let set = set.and_then(|seconds| seconds.trim().parse().ok());
+        Duration::from_secs(set.unwrap_or(self.facts().seconds))
+    }
+
+    /// When it ends the turn on its own, as the environment has set it.
+    pub fn cap(&self) -> Option<Cap> {
+        let cap = self.facts().cap?;
+        let set = cap.variable.and_then(|variable| std::env::var(variable).ok());
+        let most = set.and_then(|cap| cap.trim().parse().ok()).unwrap_or(cap.most);
+        (most > 0).then_some(Cap { most, ..cap })
+    }
+
+    /// Whether an event's name in a payload is the one of the installed command.
+    pub fn is_event(&self, command: &str, payload: &str) -> bool {
+        let plain = |name: &str| name.replace(['-', '_'], "").to_lowercase();
+        let payload = plain(payload);
+        payload == plain(command) || command == "stop" && payload == plain(self.facts().stop)
+    }
+
+    /// An answer in its own words.
+    pub fn reply(&self, reply: &Reply) -> Map<String, Value> {
+        let mut members = match &reply.block {
+            Some(reason) => self.go_on(reason),
+            None => self.let_go(),
+        };
+        if self.has(Quirk::TakesMessages) {
+            if let Some(message) = &reply.message {
+                members.insert("systemMessage".into(), message.as_str().into());
+            }
+            if let Some((event, context)) = &reply.context {
+                let output = json!({ "hookEventName": event, "additionalContext": context });
+                members.insert("hookSpecificOutput".into(), output);
+            }
+        }
+        members
+    }
+
+    /// What it takes from an answer to a stop.
+    pub fn heard(&self, answer: &Value) -> Reply {
+        let message = answer.get("systemMessage").and_then(Value::as_str).map(str::to_string);
+        let message = message.filter(|_| self.has(Quirk::TakesMessages));
+        Reply { block: self.reason(answer), message, context: None }
+    }
+
+    /// Its settings in a project, or of a user.
+    ///
+    /// # Errors
+    /// Where it has no such place.
+    pub fn settings_in(&self, base: &Path, scope: Scope) -> Result<Vec<Settings>, String> {
+        let files = self.settings(scope);
+        if files.is_empty() {
+            return Err(format!("{} has hooks for a project only: leave --user out", self.title()));
+        }
+        Ok(files.into_iter().map(|settings| settings.below(base)).collect())
+    }
+
+    /// The files in which its hooks can be.
+    pub fn files(&self, base: &Path, scope: Scope) -> Vec<PathBuf> {
+        let settings = self.settings(scope).into_iter();
+        let local = self.facts().local_settings.filter(|_| scope == Scope::Project);
+        let all = settings.map(|settings| settings.path).chain(local.map(PathBuf::from));
+        all.map(|path| base.join(path)).collect()
+    }
+
+    /// Our hooks for a stop in a file.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn hooks_in(&self, file: &Path) -> Result<Vec<Hook>, String> {
+        let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+        let value = settings::value(&text)?;
+        let mut found = Vec::new();
+        for hooks in self.stop_hooks(&value) {
+            settings::own_hooks(hooks, self.facts().timeouts, file, &mut found);
+        }
+        if let Some((command, seconds)) = self.plugin_hook(&value) {
+            found.push(Hook { file: file.to_path_buf(), command, seconds: Some(seconds) });
+        }
+        Ok(found)
+    }
+
+    /// What keeps hooks from working in a file of its settings that can be read.
+    pub fn problems(&self, shown: &str, text: &str, settings: &Value) -> Vec<Problem> {
+        problem::in_settings(self.facts(), shown, text, settings)
+    }
+
+    /// What the agent said since the user last spoke, oldest first. Lines that cannot be read are
+    /// skipped; a file that is not there says nothing.
+    pub fn current_turn(&self, transcript: &Path) -> Vec<String> {
+        transcript::texts(transcript, &|line| self.transcript_line(line), false, None)
+    }
+
+    /// What the agent said since the user or a hook last spoke to it, and not before a time, oldest
+    /// first.
+    pub fn since_spoken_to(&self, transcript: &Path, since: Option<Timestamp>) -> Vec<String> {
+        transcript::texts(transcript, &|line| self.transcript_line(line), true, since)
+    }
+
+    /// Whether the agent used a tool since the user or a hook last spoke; none where the transcript
+    /// does not reach back to that.
+    pub fn used_tools(&self, transcript: &Path) -> Option<bool> {
+        transcript::used_tools(transcript, &|line| self.transcript_line(line))
+    }
+}

@@ -1,0 +1,95 @@
+//! What is known of a client and needs no code.
+
+use crate::settings::TimeUnit;
+
+/// What sets a client apart and is not a number or a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quirk {
+    /// The exit code of a block that a workflow wants means something to it.
+    HeedsExit,
+    /// It shows `systemMessage` to the user, and gives `additionalContext` to the agent. Others refuse
+    /// or drop members that they do not know.
+    TakesMessages,
+    /// It ignores settings with comments or trailing commas.
+    PlainJson,
+    /// The same command in two places is run once.
+    RunsEqualOnce,
+    /// It can have our plugin instead of entries in its settings.
+    HasPlugin,
+}
+
+/// What a client does on its own when it was told to go on too often: it ends the turn, as if all
+/// were well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cap {
+    /// How often it lets itself be told.
+    pub most: u64,
+    /// Whether work in between does not count.
+    pub on_all: bool,
+    /// The variable that sets another number; 0 means no cap.
+    pub variable: Option<&'static str>,
+}
+
+/// What is known of a client and needs no code.
+#[derive(Debug)]
+pub struct Facts {
+    /// Its name in the installed command.
+    pub name: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// Its program, where it is one for a command line.
+    pub program: Option<&'static str>,
+    /// The names of its processes, as the kernel tells them.
+    pub processes: &'static [&'static str],
+    /// Folders that only it has: it is used where one of them is.
+    pub marks: &'static [&'static str],
+    /// What it calls a stop, in its settings and its payloads.
+    pub stop: &'static str,
+    /// How many seconds a hook may take before it is given up, less what we need to answer.
+    pub seconds: u64,
+    pub cap: Option<Cap>,
+    /// Decisions that tell it to go on. The first is the one that we send.
+    pub decisions: &'static [&'static str],
+    /// What the numbers in its settings are.
+    pub timeouts: TimeUnit,
+    /// A file of settings that is one person's in a project. We only look at it.
+    pub local_settings: Option<&'static str>,
+    /// The names of clients whose settings it reads, too.
+    pub also_reads: &'static [&'static str],
+    /// The folder of which it reads every file for hooks.
+    pub hooks_folder: Option<&'static str>,
+    /// The variable that has the session, in processes that the agent starts.
+    pub session_variable: Option<&'static str>,
+    /// The variable that has the project, in hooks.
+    pub project_variable: Option<&'static str>,
+    /// Variables by which a process knows that it runs inside the client.
+    pub inside: &'static [&'static str],
+    pub quirks: &'static [Quirk],
+}
+
+impl Facts {
+    /// A client that does everything as most do.
+    pub const COMMON: Facts = Facts {
+        name: "",
+        title: "",
+        program: None,
+        processes: &[],
+        marks: &[],
+        stop: "Stop",
+        seconds: 50,
+        cap: None,
+        decisions: &["block", "deny"],
+        timeouts: TimeUnit::Seconds,
+        local_settings: None,
+        also_reads: &[],
+        hooks_folder: None,
+        session_variable: None,
+        project_variable: None,
+        inside: &[],
+        quirks: &[],
+    };
+
+    pub fn has(&self, quirk: Quirk) -> bool {
+        self.quirks.contains(&quirk)
+    }
+}

@@ -1,0 +1,108 @@
+//! Clients without a person: how they are called, and what they have said and cost in the end.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use phasegate_engine::step::Actor;
+
+/// What an agent has cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// In millionths of a dollar.
+    pub micro_dollars: u64,
+    pub turns: u64,
+}
+
+impl Cost {
+    /// The cost as clients print it.
+    pub fn of(dollars: Option<f64>, turns: Option<u64>) -> Cost {
+        Cost { micro_dollars: micro_dollars(dollars.unwrap_or(0.0)), turns: turns.unwrap_or(0) }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not below zero")]
+fn micro_dollars(dollars: f64) -> u64 {
+    // A million dollars are a lie.
+    (dollars.clamp(0.0, 1e6) * 1e6).round() as u64
+}
+
+/// What a reviewer has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    pub pass: bool,
+    pub cost: Cost,
+}
+
+/// A client that works and reviews on its own. It is told what to do on stdin.
+pub trait Headless: fmt::Debug + Sync {
+    /// The program that people know it by.
+    fn program(&self) -> &'static str;
+
+    /// The command of an agent in a project: it prints what it does as it does it, and has our own MCP
+    /// server and no other.
+    ///
+    /// # Errors
+    /// Where the model has no plain name, or our own program cannot be found.
+    fn agent(&self, role: Actor, model: Option<&str>, root: &Path) -> io::Result<Vec<String>>;
+
+    /// What an agent has cost, by the end of what it printed.
+    fn cost(&self, printed: &str) -> Cost;
+
+    /// The command of a reviewer, which prints a verdict.
+    ///
+    /// # Errors
+    /// Where the model has no plain name.
+    fn reviewer(&self, model: Option<&str>) -> Result<Vec<String>, String>;
+
+    /// The verdict in what a reviewer printed, never one in prose. A program that a workflow runs
+    /// instead may print the same, or an object with nothing but a `verdict`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn verdict(&self, printed: &[u8]) -> Result<Judged, String>;
+}
+
+/// What came of a turn.
+#[derive(Clone, Debug, Default)]
+pub struct Spoken {
+    pub text: String,
+    /// The conversation, by which the next turn goes on with it.
+    pub session: Option<String>,
+    pub cost: Cost,
+}
+
+impl Spoken {
+    /// What a program has said that prints only what it says.
+    pub fn plain(printed: &str) -> Spoken {
+        Spoken { text: printed.trim().to_string(), ..Spoken::default() }
+    }
+}
+
+/// A client that works turn by turn, each turn a process. It is told what to do on stdin.
+pub trait Dialogue: fmt::Debug + Sync {
+    /// The command of the next turn, of a conversation if one has begun.
+    fn command(&self, session: Option<&str>) -> Vec<String>;
+
+    /// What the agent has said in a turn, by what its process printed.
+    fn spoken(&self, printed: &str) -> Spoken;
+}
+
+/// Any other program and its arguments: what it prints is what it says.
+#[derive(Clone, Debug)]
+pub struct Program(pub Vec<String>);
+
+impl Dialogue for Program {
+    fn command(&self, _session: Option<&str>) -> Vec<String> {
+        self.0.clone()
+    }
+
+    fn spoken(&self, printed: &str) -> Spoken {
+        Spoken::plain(printed)
+    }
+}
+
+/// Words as arguments.
+pub fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,175 @@
+//! What the settings of clients need, and which hooks of ours are in them.
+
+use std::path::{Path, PathBuf};
+
+use jsonc_parser::ParseOptions;
+use serde_json::{Map, Value, json};
+
+/// The name of our entries, and of our program.
+pub const NAME: &str = "phasegate";
+
+/// Whose settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Project,
+    User,
+}
+
+/// What a client counts the time of a hook in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    Seconds,
+    Milliseconds,
+}
+
+/// Something that must be in a file of settings.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The members that lead to the list or object.
+    pub path: Vec<&'static str>,
+    pub what: What,
+}
+
+#[derive(Clone, Debug)]
+pub enum What {
+    /// An element of a list.
+    Element(Value),
+    /// A member of that name of an object.
+    Member(&'static str, Value),
+}
+
+impl Entry {
+    /// A hook for an event, as an element of the event's list.
+    pub fn hook(event: &'static str, value: Value) -> Entry {
+        Entry { path: vec!["hooks", event], what: What::Element(value) }
+    }
+
+    /// Our MCP server, in the object of this name.
+    pub fn server(servers: &'static str) -> Entry {
+        let server = json!({ "command": NAME, "args": ["mcp"] });
+        Entry { path: vec![servers], what: What::Member(NAME, server) }
+    }
+}
+
+/// A file of settings, and what must be in it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub path: PathBuf,
+    /// Members of a file that does not exist yet.
+    pub new: Map<String, Value>,
+    pub entries: Vec<Entry>,
+}
+
+impl Settings {
+    pub fn new(path: &str, entries: Vec<Entry>) -> Settings {
+        Settings { path: path.into(), new: Map::new(), entries }
+    }
+
+    /// The same, where a new file must have a version.
+    #[must_use]
+    pub fn versioned(mut self) -> Settings {
+        self.new.insert("version".into(), 1.into());
+        self
+    }
+
+    /// The same, in a folder.
+    #[must_use]
+    pub fn below(mut self, base: &Path) -> Settings {
+        self.path = base.join(self.path);
+        self
+    }
+}
+
+/// The line that a client runs for a stop.
+pub fn stop_line(client: &str) -> String {
+    format!("{NAME} hook stop --client {client}")
+}
+
+/// A group of hooks with one hook, of which most clients want a list.
+pub fn group(hook: &Value) -> Value {
+    json!({ "hooks": [hook] })
+}
+
+/// A hook of ours that is installed.
+#[derive(Clone, Debug)]
+pub struct Hook {
+    pub file: PathBuf,
+    /// The program and its arguments, as the client starts it.
+    pub command: Vec<String>,
+    pub seconds: Option<u64>,
+}
+
+/// Adds our hooks for a stop that are in a part of some settings.
+pub fn own_hooks(settings: &Value, timeouts: TimeUnit, file: &Path, found: &mut Vec<Hook>) {
+    match settings {
+        Value::Array(items) => {
+            for item in items {
+                own_hooks(item, timeouts, file, found);
+            }
+        }
+        Value::Object(members) => {
+            let command = command(members);
+            let whole = command.join(" ");
+            let is_command = members.get("type").is_none_or(|kind| kind == "command");
+            if is_command && whole.contains(NAME) && whole.contains("hook stop") {
+                let number = |name: &str| members.get(name).and_then(Value::as_u64);
+                let seconds = match timeouts {
+                    TimeUnit::Milliseconds => number("timeout").map(|it| it / 1000),
+                    TimeUnit::Seconds => number("timeout").or(number("timeoutSec")),
+                };
+                found.push(Hook { file: file.to_path_buf(), command, seconds });
+            }
+            if let Some(inner) = members.get("hooks") {
+                own_hooks(inner, timeouts, file, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a part of a file is a hook of ours: our program, and its word for hooks.
+pub fn is_hook(text: &str) -> bool {
+    let Ok(Value::Object(hook)) = value(text) else { return false };
+    let words = command(&hook);
+    let words: Vec<&str> = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["sh", "-c", line] => line.split_whitespace().collect(),
+        words => words.to_vec(),
+    };
+    let program = words.first().map(|word| word.trim_matches(['"', '\'']));
+    let program = program.and_then(|word| word.rsplit('/').next());
+    program == Some(NAME) && words.get(1) == Some(&"hook")
+}
+
+/// The program and the arguments of a hook, as a client starts it.
+fn command(hook: &Map<String, Value>) -> Vec<String> {
+    let text = |name: &str| hook.get(name).and_then(Value::as_str);
+    let args = hook.get("args").and_then(Value::as_array);
+    match (text("command").or(text("bash")), args) {
+        (Some(program), Some(args)) => {
+            let args = args.iter().filter_map(Value::as_str).map(str::to_string);
+            std::iter::once(program.to_string()).chain(args).collect()
+        }
+        (Some(line), None) => vec!["sh".to_string(), "-c".into(), line.to_string()],
+        (None, _) => Vec::new(),
+    }
+}
+
+/// A file of settings, comments and all, as JSON.
+///
+/// # Errors
+/// Where it is none.
+pub fn value(text: &str) -> Result<Value, String> {
+    let text = without_mark(text);
+    let parsed = jsonc_parser::parse_to_serde_value::<Value>(text, &ParseOptions::default());
+    parsed.map_err(|error| error.to_string())
+}
+
+/// Whether a file of settings has no comments and no trailing commas.
+pub fn is_plain(text: &str) -> bool {
+    serde_json::from_str::<Value>(without_mark(text)).is_ok()
+}
+
+/// The text without a byte order mark.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}

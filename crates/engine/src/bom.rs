@@ -1,0 +1,14 @@
+//! The byte order mark that some editors put before UTF-8 text. It is no part of what the text says.
+
+const MARK: char = '\u{feff}';
+
+/// The text without a mark before it.
+pub fn strip(text: &str) -> &str {
+    text.strip_prefix(MARK).unwrap_or(text)
+}
+
+/// The bytes of a text without a mark before it.
+pub fn strip_bytes(bytes: &[u8]) -> &[u8] {
+    let mut mark = [0; MARK.len_utf8()];
+    bytes.strip_prefix(MARK.encode_utf8(&mut mark).as_bytes()).unwrap_or(bytes)
+}

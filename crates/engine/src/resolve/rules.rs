@@ -1,0 +1,250 @@
+//! Rules, resolved: what each is about, what it does, and which parts go together.
+
+use std::ops::Range;
+
+use toml::Spanned;
+
+use super::Resolver;
+use crate::answer::Outcome;
+use crate::definition::{RuleText, Rules, ValueText};
+use crate::events::{EventKind, STOP, UNDECLARED};
+use crate::json::Json;
+use crate::step::always_label;
+use crate::workflow::{
+    Assignment, Guard, MachineId, NewValue, PhaseId, Reply, Rule, RuleSet, TextId,
+};
+
+impl Resolver<'_> {
+    pub(super) fn rules(&mut self, label: &str, rules: &Rules, phases: &[&str]) -> RuleSet {
+        let mut always = Vec::new();
+        for (index, (span, rule)) in rules.always.iter().enumerate() {
+            let label = always_label(label, index + 1);
+            if rule.on.is_some() {
+                self.error(
+                    span.clone(),
+                    "shape",
+                    "a rule under `always` needs no event: remove `on`",
+                );
+            }
+            if rule.block.is_some() || rule.allow.is_some() || rule.deny.is_some() {
+                let message = "a rule under `always` cannot answer: no one asked";
+                self.error(span.clone(), "shape", message);
+            }
+            always.push(self.rule(&label, span, rule, phases));
+        }
+        let mut on_event = Vec::new();
+        for (index, (span, rule)) in rules.rules.iter().enumerate() {
+            let label = format!("{label} {}", index + 1);
+            if rule.on.is_none() {
+                let message = "a rule needs an event: add `on`, or move it under `always`";
+                self.error(span.clone(), "shape", message);
+            }
+            on_event.push(self.rule(&label, span, rule, phases));
+        }
+        RuleSet { rules: on_event, always }
+    }
+
+    fn rule(&mut self, label: &str, span: &Range<usize>, rule: &RuleText, phases: &[&str]) -> Rule {
+        let on: Vec<String> = rule.on.as_ref().map(|on| on.names().to_vec()).unwrap_or_default();
+        for event in &on {
+            let actions = self.actions.clone();
+            if EventKind::of(event) == EventKind::Action && !actions.contains(event) {
+                let known = UNDECLARED.iter().copied().chain(actions.iter().map(String::as_str));
+                self.unknown(span.clone(), "event or action", event, known);
+            }
+        }
+        let when = rule.when.as_ref().map(|when| Guard::new(self.expression(when)));
+        let set =
+            rule.set.iter().filter_map(|(path, value)| self.assignment(path, value)).collect();
+        let goto = rule.goto.as_ref().and_then(|name| {
+            let found = phases.iter().position(|phase| phase == name.get_ref());
+            if found.is_none() {
+                self.unknown(name.span(), "phase", name.get_ref(), phases.iter().copied());
+            }
+            found.map(PhaseId)
+        });
+        let ask = rule.ask.as_ref().and_then(|name| self.asked(name));
+        let reply = self.reply(span, rule);
+        let write: Vec<(TextId, TextId)> = rule
+            .write
+            .iter()
+            .filter_map(|(place, template)| {
+                let place = self.inline(place.get_ref().clone(), self.source.clone(), place.span());
+                Some((place, self.file("templates", template.get_ref(), template.span())?))
+            })
+            .collect();
+        let moved: Vec<(TextId, TextId)> = rule
+            .moved
+            .iter()
+            .map(|(from, to)| {
+                let mut text = |text: &Spanned<String>| {
+                    self.inline(text.get_ref().clone(), self.source.clone(), text.span())
+                };
+                (text(from), text(to))
+            })
+            .collect();
+        let workers = self.workers.clone();
+        let work = rule.work.as_ref().and_then(|name| self.position("worker", name, &workers));
+        let commands = self.commands.clone();
+        let run: Vec<usize> =
+            rule.run.iter().filter_map(|name| self.position("command", name, &commands)).collect();
+        let reviewers = self.reviewers.clone();
+        let review = rule.review.as_ref();
+        let review = review.and_then(|name| self.position("reviewer", name, &reviewers));
+        let agents = self.agents.clone();
+        let start = rule.start.as_ref().and_then(|name| self.position("agent", name, &agents));
+        let end = rule.end.as_ref().map(|ids| self.expression(ids));
+        let (line, _) = self.source.position(span.start);
+        let resolved = Rule {
+            label: label.into(),
+            line,
+            span: span.clone(),
+            on,
+            when,
+            set,
+            goto,
+            carry: rule.carry,
+            ask,
+            reply,
+            write,
+            moved,
+            work,
+            run,
+            remove: rule.remove,
+            review,
+            start,
+            end,
+            code: rule.code.clone(),
+        };
+        self.shape(&resolved, rule);
+        resolved
+    }
+
+    /// The machine that a rule asks.
+    fn asked(&mut self, name: &Spanned<String>) -> Option<MachineId> {
+        let names = self.machine_names.clone();
+        let inner = &names[1..];
+        let found = inner.iter().position(|machine| machine == name.get_ref());
+        if found.is_none() {
+            let known = inner.iter().map(String::as_str);
+            self.unknown(name.span(), "machine", name.get_ref(), known);
+        }
+        found.map(|index| MachineId(index + 1))
+    }
+
+    /// Refuses parts of a rule that do not go together.
+    fn shape(&mut self, rule: &Rule, text: &RuleText) {
+        let answers = text.block.is_some() || text.allow.is_some() || text.deny.is_some();
+        let acts = !text.write.is_empty()
+            || !text.moved.is_empty()
+            || !text.run.is_empty()
+            || text.start.is_some()
+            || text.end.is_some()
+            || text.remove;
+        let moves = text.goto.is_some() || !text.set.is_empty() || answers || acts;
+        let asks = text.ask.is_some();
+        let stops = |event: &String| EventKind::of(event) == EventKind::Stop;
+        let is_action = |event: &String| EventKind::of(event) == EventKind::Action;
+        let only_actions = rule.on.iter().all(is_action);
+        let mut refuse = |wrong: bool, message: &str| {
+            if wrong {
+                self.error(rule.span.clone(), "shape", message);
+            }
+        };
+        refuse(
+            text.deny.is_some() && rule.on.iter().any(stops),
+            "a stop cannot be denied: `block` it, or `allow` it",
+        );
+        refuse(
+            text.block.is_some() && !rule.on.iter().all(stops),
+            "an action cannot be blocked: `deny` it, or accept it with `set` or `goto`",
+        );
+        refuse(
+            !moves && !asks && text.review.is_none() && text.work.is_none(),
+            "the rule does nothing: it needs `set`, `goto`, `ask` or an answer",
+        );
+        refuse(
+            text.carry && (text.goto.is_none() || answers),
+            "a rule that carries on goes to a phase and does not answer",
+        );
+        refuse(
+            moves && asks,
+            "a rule that asks an inner machine does nothing else: split it in two",
+        );
+        refuse(
+            rule.work.is_some() && (moves || asks || !only_actions),
+            "a rule that starts a worker is about actions and does nothing else: what comes of it \
+             is for rules on `work-finished`",
+        );
+        refuse(
+            rule.review.is_some() && (moves || asks || rule.on != [STOP]),
+            "a rule that asks a reviewer is about a `stop` and does nothing else: what comes of it \
+             is for rules on `review-finished`",
+        );
+        refuse(
+            !rule.run.is_empty() && !only_actions,
+            "commands are run for an action, not for what a client tells",
+        );
+        refuse(text.code.is_some() && text.deny.is_none(), "`code` goes with `deny`");
+    }
+
+    fn reply(&mut self, span: &Range<usize>, rule: &RuleText) -> Option<Reply> {
+        if rule.until.is_some() != (rule.allow == Some(Outcome::Waiting)) {
+            let message =
+                "`allow = \"waiting\"` says with `until` what it waits for, and only it does";
+            self.error(span.clone(), "shape", message);
+        }
+        if rule.message.is_some() && rule.allow.is_none() {
+            self.error(span.clone(), "shape", "`message` goes with `allow`");
+        }
+        match (&rule.block, &rule.allow, &rule.deny) {
+            (None, None, None) => None,
+            (Some(text), None, None) => Some(Reply::Block(self.text(text)?)),
+            (None, None, Some(text)) => Some(Reply::Deny(self.text(text)?)),
+            (None, Some(outcome), None) => {
+                let message = rule.message.as_ref().and_then(|text| self.text(text));
+                Some(Reply::Allow { outcome: *outcome, until: rule.until, message })
+            }
+            _ => {
+                self.error(
+                    span.clone(),
+                    "shape",
+                    "a rule has one answer: `block`, `allow` or `deny`",
+                );
+                None
+            }
+        }
+    }
+
+    fn assignment(
+        &mut self,
+        path: &Spanned<String>,
+        value: &Spanned<ValueText>,
+    ) -> Option<Assignment> {
+        let mut steps = path.get_ref().split('.').map(str::to_string);
+        let root = steps.next().unwrap_or_default();
+        let Some(index) = self.machine_names.iter().position(|name| *name == root) else {
+            let names = self.machine_names.clone();
+            self.unknown(path.span(), "object", &root, names.iter().map(String::as_str));
+            return None;
+        };
+        let steps: Vec<String> = steps.collect();
+        let is_object =
+            matches!(value.get_ref(), ValueText::Expression(_) | ValueText::Template { .. });
+        if steps.iter().any(String::is_empty) || (steps.is_empty() && !is_object) {
+            self.error(path.span(), "shape", format!("`{}` names no field", path.get_ref()));
+            return None;
+        }
+        let value = match value.get_ref() {
+            ValueText::Bool(value) => NewValue::Literal(Json::from(*value)),
+            ValueText::Integer(value) => NewValue::Literal(Json::from(*value)),
+            ValueText::Expression(text) => {
+                NewValue::Expression(self.expression(&Spanned::new(value.span(), text.clone())))
+            }
+            ValueText::Template { template } => {
+                NewValue::Rendered(self.file("templates", template, value.span())?)
+            }
+        };
+        Some(Assignment { machine: MachineId(index), path: steps, value })
+    }
+}

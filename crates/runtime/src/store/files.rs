@@ -1,0 +1,532 @@
+//! The store on a single machine: files below the project, and the kernel's locks, which die with their
+//! holder, so that none outlives a killed process.
+//!
+//! The journal's line is the commit. What else a transaction writes lies ready in temporary files before
+//! the line is appended, so that a full disk is noticed while nothing is on record, and is renamed after
+//! it. Where a process dies in between, whoever locks the run next finds the files and brings the step to
+//! its end: a ledger names the hash of the line that it belongs to.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use memchr::memmem;
+use notify::{RecursiveMode, Watcher};
+use phasegate_engine::digest::digest;
+use phasegate_engine::functions::{filename, from_filename};
+
+use super::{Batch, Held, Key, Lines, Lock, Put, Store, StoreError, Stored, Version, Watch};
+use crate::fault_point;
+use crate::journal;
+use crate::paths::{ignored_by_git, inside};
+use crate::run::RunId;
+use crate::whole_file::{self, NewFile, failed};
+
+/// How long a hook waits for others on the same run before it gives up, loudly.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How much of a journal's end is read at first.
+const TAIL: u64 = 16 << 10;
+
+/// Where the runs of a project are kept.
+const RUNS: &str = ".phasegate/runs";
+
+/// The index: an empty file for each run that is open, in a folder of its own. Where the folder is lost, it
+/// is made again from the runs that there are.
+const OPEN: &str = ".open";
+
+/// The runs that are over, a name on each line, in the order in which they were.
+const OVER: &str = ".over";
+
+const JOURNAL: &str = "journal.jsonl";
+const LEDGER: &str = "run.json";
+const OLD_LEDGER: &str = "ledger.json";
+
+/// The files that make a folder that of a run.
+const MARKS: [&str; 3] = [LEDGER, JOURNAL, OLD_LEDGER];
+
+/// A store in a project's folder.
+#[derive(Clone, Debug)]
+pub struct FileStore {
+    root: PathBuf,
+    /// Folders of runs that are known to be in the project.
+    folders: RefCell<HashMap<RunId, PathBuf>>,
+}
+
+impl FileStore {
+    /// The store of the project at `root`.
+    pub fn new(root: &Path) -> FileStore {
+        FileStore { root: root.to_path_buf(), folders: RefCell::default() }
+    }
+
+    /// A path below the folder of all runs. A link that leads out of the project is refused, since a
+    /// cloned repository could bring one along.
+    fn below(&self, place: &str) -> Result<PathBuf, StoreError> {
+        Ok(inside(&self.root, &format!("{RUNS}/{place}"))?)
+    }
+
+    /// A file of a run: its ledger, its journal, its lock.
+    fn file(&self, run: &RunId, name: &str) -> Result<PathBuf, StoreError> {
+        let place = || format!("{}/{}", filename(&run.workflow), filename(&run.name));
+        let known = self.folders.borrow().get(run).cloned();
+        let folder = match known {
+            Some(folder) => folder,
+            None => {
+                let folder = self.below(&place())?;
+                self.folders.borrow_mut().insert(run.clone(), folder.clone());
+                folder
+            }
+        };
+        let file = folder.join(name);
+        if file.is_symlink() { self.below(&format!("{}/{name}", place())) } else { Ok(file) }
+    }
+
+    /// Whether nothing is kept of a run, told without following links: most that are asked about have begun
+    /// nothing yet.
+    fn is_missing(&self, run: &RunId) -> bool {
+        if self.folders.borrow().contains_key(run) {
+            return false;
+        }
+        let folder = self.root.join(RUNS).join(filename(&run.workflow)).join(filename(&run.name));
+        fs::symlink_metadata(folder).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    }
+
+    fn path(&self, key: &Key) -> Result<PathBuf, StoreError> {
+        match key {
+            Key::Ledger(run) => self.file(run, LEDGER),
+            Key::OldLedger(run) => self.file(run, OLD_LEDGER),
+            Key::Definition(run) => self.file(run, "definition.json"),
+        }
+    }
+
+    /// The folder of the index, made where there is none yet.
+    fn index(&self) -> Result<PathBuf, StoreError> {
+        let index = self.root.join(RUNS).join(OPEN);
+        if fs::symlink_metadata(&index).is_ok_and(|meta| meta.is_dir()) {
+            return Ok(index);
+        }
+        let index = self.below(OPEN)?;
+        // Whoever sees the index may rely on it, so it appears whole.
+        let new = self.below(&format!("{OPEN}.{}", std::process::id()))?;
+        let made = || -> io::Result<()> {
+            fs::create_dir_all(&new)?;
+            for run in self.runs() {
+                File::create(new.join(filename(&run.to_string())))?;
+            }
+            match fs::rename(&new, &index) {
+                // Somebody else was faster.
+                Err(_) if index.is_dir() => fs::remove_dir_all(&new),
+                renamed => renamed,
+            }
+        };
+        made().map_err(failed("make", &index))?;
+        Ok(index)
+    }
+
+    fn note_open(&self, run: &RunId) -> Result<(), StoreError> {
+        let entry = self.index()?.join(filename(&run.to_string()));
+        if fs::symlink_metadata(&entry).is_err() {
+            File::create(&entry).map_err(failed("write", &entry))?;
+        }
+        Ok(())
+    }
+
+    /// Cuts off the line that a process was writing when it died. It was never answered for, since an
+    /// answer follows its commit.
+    fn cut_torn_line(&self, run: &RunId) -> Result<Option<String>, StoreError> {
+        let path = self.file(run, JOURNAL)?;
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed("open", &path)(error)),
+        };
+        let length = file.metadata().map_err(failed("read", &path))?.len();
+        let mut end = [b'\n'];
+        if length > 0 {
+            file.read_exact_at(&mut end, length - 1).map_err(failed("read", &path))?;
+        }
+        if end == *b"\n" {
+            return Ok(None);
+        }
+        let whole = Backwards::new(file, length).whole().map_err(failed("read", &path))?;
+        let torn = length - whole;
+        let file = OpenOptions::new().write(true).open(&path).map_err(failed("open", &path))?;
+        file.set_len(whole).map_err(failed("repair", &path))?;
+        Ok(Some(format!("{torn} bytes of an unfinished line were dropped")))
+    }
+
+    /// Brings a step to its end whose line is in the journal and whose ledger still lies ready; whatever
+    /// else was left behind is removed.
+    fn finish(&self, run: &RunId) -> Result<Option<String>, StoreError> {
+        let ledger = self.file(run, LEDGER)?;
+        let Some(new) = NewFile::left_behind(&ledger) else { return Ok(None) };
+        let last = self.backwards(run).next().transpose()?;
+        let (seq, hash) = last.as_deref().and_then(journal::position).unzip();
+        let counts = |bytes: &[u8]| {
+            let named = |hash: &str| memmem::find(bytes, hash.as_bytes()).is_some();
+            // It ends with a newline, and has no other: so it is whole.
+            bytes.ends_with(b"\n") && hash.as_deref().is_some_and(named)
+        };
+        let old = fs::read(&ledger).unwrap_or_default();
+        let is_due = !counts(&old) && counts(&new.bytes().unwrap_or_default());
+        let definition = NewFile::left_behind(&self.path(&Key::Definition(run.clone()))?);
+        if let Some(definition) = definition.filter(|_| is_due) {
+            // After the exchange, the temporary file is the old one. The ledger names the new one.
+            let mark = digest(&definition.bytes()?);
+            if memmem::find(&new.bytes()?, mark.as_bytes()).is_some() {
+                definition.put()?;
+            }
+        }
+        if !is_due {
+            return Ok(None);
+        }
+        new.put()?;
+        let seq = seq.unwrap_or_default();
+        Ok(Some(format!("line {seq} was written, and its process died before it answered")))
+    }
+
+    /// Adds a line to a run's journal, durably.
+    fn append(&self, run: &RunId, line: &str) -> Result<(), StoreError> {
+        let path = self.file(run, JOURNAL)?;
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let mut file = file.map_err(failed("open", &path))?;
+        let length = file.metadata().map_err(failed("read", &path))?.len();
+        let mut text = String::with_capacity(line.len() + 1);
+        text.push_str(line);
+        text.push('\n');
+        if fault_point::tears("torn-journal") {
+            let _ = file.write_all(&text.as_bytes()[..text.len() / 2]);
+            std::process::abort();
+        }
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
+        if written.is_err() {
+            // What is not answered for is not on record, also where the disk is full.
+            let _ = file.set_len(length);
+        }
+        written.map_err(failed("write", &path))
+    }
+
+    fn folder_of(&self, lock: &Lock) -> Result<PathBuf, StoreError> {
+        match lock {
+            Lock::Run(run) => self.file(run, "lock"),
+            Lock::Workflow(workflow) => self.below(&format!("{}/lock", filename(workflow))),
+        }
+    }
+}
+
+impl Store for FileStore {
+    fn lock(&self, lock: &Lock) -> Result<Held, StoreError> {
+        let path = self.folder_of(lock)?;
+        fault_point::reach("before-lock");
+        if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
+            fs::create_dir_all(folder).map_err(failed("create", folder))?;
+            ignored_by_git(&self.root.join(RUNS)).map_err(failed("write in", folder))?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = file.map_err(failed("open", &path))?;
+        let since = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(10));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::Busy(lock.clone(), PATIENCE.as_secs()));
+                }
+                Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
+            }
+        }
+        let mut repairs = Vec::new();
+        if let Lock::Run(run) = lock {
+            repairs.extend(self.cut_torn_line(run)?);
+            repairs.extend(self.finish(run)?);
+        }
+        Ok(Held { repairs, guard: Box::new(file) })
+    }
+
+    fn runs(&self) -> Vec<RunId> {
+        let folders = |path: &Path| {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            let shown = |path: &PathBuf| !name_of(path).starts_with('.');
+            entries.map(|entry| entry.path()).filter(shown).collect::<Vec<PathBuf>>()
+        };
+        let mut runs = Vec::new();
+        for workflow in folders(&self.root.join(RUNS)) {
+            for run in folders(&workflow) {
+                if MARKS.iter().any(|file| run.join(file).is_file()) {
+                    let (workflow, name) = (name_of(&workflow), name_of(&run));
+                    let (workflow, name) = (from_filename(&workflow), from_filename(&name));
+                    runs.push(RunId { workflow, name });
+                }
+            }
+        }
+        runs
+    }
+
+    fn has(&self, run: &RunId) -> bool {
+        let is_there = |name: &&str| self.file(run, name).is_ok_and(|path| path.is_file());
+        !self.is_missing(run) && MARKS.iter().any(is_there)
+    }
+
+    fn open_runs(&self) -> Vec<RunId> {
+        let index = self.root.join(RUNS).join(OPEN);
+        let is_own = fs::symlink_metadata(&index).is_ok_and(|meta| meta.is_dir());
+        let entries = fs::read_dir(index).ok().filter(|_| is_own);
+        let Some(entries) = entries else { return self.runs() };
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let names = names.filter_map(|name| Some(from_filename(name.to_str()?)));
+        names.filter_map(|name| RunId::try_from(name).ok()).collect()
+    }
+
+    fn over_runs(&self, most: usize) -> Vec<RunId> {
+        let file = self.below(OVER).ok().and_then(|path| File::open(path).ok());
+        let Some(file) = file else { return Vec::new() };
+        let length = file.metadata().map_or(0, |meta| meta.len());
+        let mut found: Vec<RunId> = Vec::new();
+        // One that was begun again and ended again is there twice.
+        for line in Backwards::new(file, length).take(4 * most) {
+            let run = line.ok().and_then(|line| RunId::try_from(line).ok());
+            if let Some(run) = run.filter(|run| found.len() < most && !found.contains(run)) {
+                found.push(run);
+            }
+        }
+        found
+    }
+
+    fn note_over(&self, run: &RunId) {
+        let Ok(index) = self.index() else { return };
+        if fs::remove_file(index.join(filename(&run.to_string()))).is_err() {
+            return;
+        }
+        fault_point::reach("before-over");
+        let Ok(path) = self.below(OVER) else { return };
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let _ = file.and_then(|mut file| file.write_all(format!("{run}\n").as_bytes()));
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        if self.is_missing(key.run()) {
+            return Ok(None);
+        }
+        whole_file::read(&self.path(key)?)
+    }
+
+    fn version(&self, key: &Key) -> Result<Option<Version>, StoreError> {
+        if self.is_missing(key.run()) {
+            return Ok(None);
+        }
+        whole_file::version_of(&self.path(key)?)
+    }
+
+    fn commit(&self, run: &RunId, batch: &Batch) -> Result<(), StoreError> {
+        let mut ready = Vec::with_capacity(batch.puts.len());
+        // The ledger first, and put last: while anything lies ready, it does.
+        let (ledgers, others): (Vec<&Put>, Vec<&Put>) =
+            batch.puts.iter().partition(|put| matches!(put.key, Key::Ledger(_)));
+        for put in ledgers.into_iter().chain(others) {
+            let new = NewFile::write(&self.path(&put.key)?, put.expected.clone(), &put.bytes)?;
+            if !new.is_due() {
+                return Err(StoreError::Conflict(format!("the bookkeeping of run {run}")));
+            }
+            ready.push(new);
+        }
+        if batch.open {
+            self.note_open(run)?;
+        }
+        fault_point::reach("before-journal");
+        if let Some(line) = batch.line {
+            self.append(run, line)?;
+        }
+        fault_point::reach("after-journal");
+        for new in ready.into_iter().rev() {
+            new.put()?;
+            fault_point::reach("after-put");
+        }
+        if let Some((key, version)) = &batch.remove {
+            whole_file::remove(&self.path(key)?, version)?;
+        }
+        if !batch.open {
+            self.note_over(run);
+        }
+        Ok(())
+    }
+
+    fn set_aside(&self, key: &Key) -> Result<String, StoreError> {
+        whole_file::set_aside(&self.path(key)?)
+    }
+
+    fn set_journal_aside(&self, run: &RunId) -> Result<String, StoreError> {
+        whole_file::set_aside(&self.file(run, JOURNAL)?)
+    }
+
+    fn forwards(&self, run: &RunId) -> Lines<'_> {
+        let opened = self.file(run, JOURNAL).and_then(|path| open(&path));
+        match opened {
+            Ok(None) => Box::new(std::iter::empty()),
+            Ok(Some(file)) => {
+                let mut file = BufReader::new(file);
+                Box::new(std::iter::from_fn(move || {
+                    let mut line = Vec::new();
+                    match file.read_until(b'\n', &mut line) {
+                        // What has no end is not whole yet.
+                        Ok(_) => line.strip_suffix(b"\n").map(|line| Ok(text(line))),
+                        Err(error) => Some(Err(unreadable(&error))),
+                    }
+                }))
+            }
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    }
+
+    fn backwards(&self, run: &RunId) -> Lines<'_> {
+        let opened = self.file(run, JOURNAL).and_then(|path| open(&path));
+        match opened {
+            Ok(None) => Box::new(std::iter::empty()),
+            Ok(Some(file)) => {
+                let length = file.metadata().map_or(0, |meta| meta.len());
+                Box::new(
+                    Backwards::new(file, length)
+                        .map(|line| line.map_err(|error| unreadable(&error))),
+                )
+            }
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    }
+
+    fn watch(
+        &self,
+        run: &RunId,
+        changed: Box<dyn Fn() + Send>,
+    ) -> Result<Box<dyn Watch>, StoreError> {
+        let ledger = self.file(run, LEDGER)?;
+        let folder = ledger.parent().unwrap_or(&self.root).to_path_buf();
+        let failed = |error: notify::Error| {
+            StoreError::Failed(format!("cannot watch {}: {error}", folder.display()))
+        };
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            // To be looked at is not to be changed.
+            if !event.is_ok_and(|event| event.kind.is_access()) {
+                changed();
+            }
+        });
+        let mut watcher = watcher.map_err(failed)?;
+        watcher.watch(&folder, RecursiveMode::NonRecursive).map_err(failed)?;
+        Ok(Box::new(Watching(watcher)))
+    }
+}
+
+struct Watching(
+    #[expect(dead_code, reason = "held, not read: dropping it ends the watch")]
+    notify::RecommendedWatcher,
+);
+
+impl Watch for Watching {}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn open(path: &Path) -> Result<Option<File>, StoreError> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("open", path)(error)),
+    }
+}
+
+fn unreadable(error: &io::Error) -> StoreError {
+    StoreError::Failed(format!("a journal cannot be read: {error}"))
+}
+
+fn text(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).into_owned()
+}
+
+/// The whole lines of a file from its end, read piece by piece: the first ones cost the same however long
+/// the file is.
+struct Backwards {
+    file: File,
+    /// Where what was read begins.
+    start: u64,
+    /// What was read and not given yet.
+    read: Vec<u8>,
+    size: u64,
+    begun: bool,
+}
+
+impl Backwards {
+    fn new(file: File, length: u64) -> Backwards {
+        Backwards { file, start: length, read: Vec::new(), size: TAIL, begun: false }
+    }
+
+    /// Reads one piece more; whether there was one.
+    fn more(&mut self) -> io::Result<bool> {
+        let size = self.size.min(self.start);
+        if size == 0 {
+            return Ok(false);
+        }
+        self.start -= size;
+        self.size *= 2;
+        let mut piece = vec![0; usize::try_from(size).map_err(io::Error::other)?];
+        self.file.seek(SeekFrom::Start(self.start))?;
+        self.file.read_exact(&mut piece)?;
+        piece.append(&mut self.read);
+        self.read = piece;
+        Ok(true)
+    }
+
+    /// Where the last whole line ends.
+    fn whole(mut self) -> io::Result<u64> {
+        loop {
+            if let Some(newline) = memchr::memrchr(b'\n', &self.read) {
+                return Ok(self.start + newline as u64 + 1);
+            }
+            if !self.more()? {
+                return Ok(0);
+            }
+        }
+    }
+
+    fn step(&mut self) -> io::Result<Option<String>> {
+        if !self.begun {
+            // What is behind the last newline is not whole yet.
+            while memchr::memrchr(b'\n', &self.read).is_none() {
+                if !self.more()? {
+                    return Ok(None);
+                }
+            }
+            let end = memchr::memrchr(b'\n', &self.read).unwrap_or(0);
+            self.read.truncate(end);
+            self.begun = true;
+        } else if self.start == 0 && self.read.is_empty() {
+            return Ok(None);
+        }
+        loop {
+            if let Some(newline) = memchr::memrchr(b'\n', &self.read) {
+                let line = text(&self.read[newline + 1..]);
+                self.read.truncate(newline);
+                return Ok(Some(line));
+            }
+            if !self.more()? {
+                let line = text(&self.read);
+                self.read.clear();
+                return Ok(Some(line));
+            }
+        }
+    }
+}
+
+impl Iterator for Backwards {
+    type Item = io::Result<String>;
+
+    fn next(&mut self) -> Option<io::Result<String>> {
+        self.step().transpose()
+    }
+}
