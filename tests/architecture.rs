@@ -190,5 +190,5 @@ fn nothing_knows_a_client_by_its_name() {
             }
         }
     }
-    assert_eq!(seen, 4, "an example is gone");
+    assert_eq!(seen, 5, "an example is gone");
 }

@@ -228,13 +228,13 @@ fn what_outlasts_a_client_runs_without_it() {
     };
     let settled = || {
         let ledger = scene.json(".phasegate/runs/slow/x/run.json");
-        ledger["work"]["failed"]["t"].is_object() || ledger["work"]["checks"]["t"].is_object()
+        ledger["work"]["jobs"]["check.t"]["ended"].is_object()
     };
     let ran = stop(false);
     assert_eq!(ran.stdout.trim(), "{}");
-    assert!(ran.stderr.contains("it runs in the background"), "{ran:?}");
+    assert!(ran.stderr.contains("it goes on in the background"), "{ran:?}");
     // A second stop meanwhile starts nothing else.
-    assert!(stop(false).stderr.contains("it runs in the background"));
+    assert!(stop(false).stderr.contains("it goes on in the background"));
     crate::phases::eventually("the check has run", settled);
     crate::phases::eventually("status says so", || {
         scene.ok(&["status"]).contains("What it waited for is done")
@@ -245,9 +245,10 @@ fn what_outlasts_a_client_runs_without_it() {
     assert_eq!(scene.read("runs").lines().count(), 1);
     // The files change, so it is run again.
     scene.file("good", "");
-    assert!(stop(true).stderr.contains("it runs in the background"));
+    assert!(stop(true).stderr.contains("it goes on in the background"));
     crate::phases::eventually("the check has run", || {
-        scene.json(".phasegate/runs/slow/x/run.json")["work"]["checks"]["t"].is_object()
+        scene.json(".phasegate/runs/slow/x/run.json")["work"]["jobs"]["check.t"]["ended"]["exit_code"]
+            == 0
     });
     let ran = stop(true);
     assert_eq!(ran.stdout.trim(), "{}", "{ran:?}");
@@ -281,10 +282,10 @@ fn a_review_that_fails_in_the_background_is_said_once() {
         command.env("PHASEGATE_HOOK_SECONDS", seconds);
         finish(scene.spawn(command, payload.to_string().as_bytes())).stderr
     };
-    assert!(stop("1").contains("it runs in the background"));
+    assert!(stop("1").contains("it goes on in the background"));
     let ledger = ".phasegate/runs/rev/x/run.json";
     crate::phases::eventually("it has failed", || {
-        scene.json(ledger)["work"]["unreviewed"].is_string()
+        scene.json(ledger)["work"]["jobs"]["reviewer.code"]["ended"].is_object()
     });
     let said = stop("1");
     assert!(said.contains("ended with exit code 3"), "{said}");

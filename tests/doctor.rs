@@ -259,11 +259,11 @@ fn the_owner_of_a_run_is_gone() {
 #[test]
 fn an_agent_is_at_work_that_no_run_knows() {
     let scene = installed();
-    scene.file(".phasegate/agents/phases-web/worker-1-x/lock", "");
+    scene.file(".phasegate/jobs/phases-web/worker-1-x/lock", "");
     let lock =
-        std::fs::File::open(scene.path(".phasegate/agents/phases-web/worker-1-x/lock")).unwrap();
+        std::fs::File::open(scene.path(".phasegate/jobs/phases-web/worker-1-x/lock")).unwrap();
     lock.lock().unwrap();
-    finds(&scene, "agents", "warn", "1 agents are at work that no run knows", "end-asked");
+    finds(&scene, "jobs", "warn", "1 jobs are at work that no run knows", "end-asked");
 }
 
 #[test]

@@ -265,14 +265,14 @@ fn a_stop_with_a_review() {
     };
     let scene = || Plans::with(&due("plan-review"));
     sweep("hook", 12, scene, stop, |plans, place, killed| {
-        // A review that nobody heard of is made again, in a file of its own.
+        // A review that was begun goes on without its hook, and is the next stop's.
         let said = plans.first_stop("FAIL");
         said.blocks("plan-review-");
         let state = plans.state();
         assert_eq!(state["next_phase"], "post-plan-review", "{place}: {state}");
         assert_eq!(state["phase_iteration"], 1, "{place}: a lost review is not counted: {state}");
         let calls = plans.calls().len();
-        assert!(calls == 1 || killed && calls == 2, "{place}: {calls} reviews");
+        assert_eq!(calls, 1, "{place}, {killed}");
         is_tidy(&plans.scene, place);
     });
 }
@@ -302,16 +302,26 @@ fn an_action_that_starts_a_worker() {
             let journal = tasks.scene.read(".phasegate/runs/task/greet/journal.jsonl");
             journal.lines().any(|line| {
                 let line: Value = serde_json::from_str(line).unwrap_or_default();
-                line["event"]["name"] == "work-finished"
+                line["event"]["name"] == "job-ended"
             })
         };
-        if !finished(tasks) {
-            tasks.ok(&["plan"]);
-        }
+        // One that was recorded goes on by itself, or is started by the next action; it is never
+        // started twice.
+        eventually(&format!("{place}: the worker has ended"), || {
+            finished(tasks) || {
+                // What is refused settles the run all the same.
+                let jobs = tasks.scene.ok(&["jobs", "--all"]);
+                let next = if jobs.contains("worker.planner") { "test" } else { "plan" };
+                let mut command = tasks.scene.command();
+                command.args(["task", next]).env("PHASEGATE_TRUST_ALL", "1");
+                finish(tasks.scene.spawn(command, b""));
+                finished(tasks)
+            }
+        });
         tasks.ok(&["next"]);
         tasks.is_in("plan_review");
         let planned = tasks.scene.read(".phasegate/planned").lines().count();
-        assert!((1..=2).contains(&planned), "{place}: {planned}");
+        assert_eq!(planned, 1, "{place}");
         is_tidy(&tasks.scene, place);
     });
 }
@@ -333,8 +343,8 @@ fn an_action_that_starts_an_agent() {
             phases.settle();
             phases.status(0) == "APPROVED"
         });
-        assert_eq!(took_effect(phases, "agent-started", "worker-1"), 1, "{place}");
-        assert_eq!(took_effect(phases, "agent-exited", "worker-1"), 1, "{place}");
+        assert_eq!(took_effect(phases, "job-started", "worker-1"), 1, "{place}");
+        assert_eq!(took_effect(phases, "job-ended", "worker-1"), 1, "{place}");
         eventually("nobody is left", || processes(phases.scene.root(), None).is_empty());
         let ran = phases.scene.run(&["log", "--verify", RUN]);
         assert_eq!(ran.code, Some(0), "{place}: {ran:?}");
@@ -357,7 +367,7 @@ fn the_supervisor_of_an_agent() {
         eventually("its end is known", || phases.agent("worker-1")["ended"] == true);
         phases.settle();
         let status = phases.agent("worker-1")["status"].clone();
-        let heard = took_effect(&phases, "agent-exited", "worker-1");
+        let heard = took_effect(&phases, "job-ended", "worker-1");
         assert_eq!(heard, 1, "{place}: {status}");
         if status == "crashed" {
             crashed += 1;

@@ -149,10 +149,18 @@ impl Phases {
     /// The agents, as the command lists them.
     pub fn agents(&self) -> Vec<Value> {
         let mut command = self.command();
-        command.args(["agents", "--all", "--json"]);
+        command.args(["jobs", "--all", "--json"]);
         let ran = finish(self.scene.spawn(command, b""));
         let rows: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
-        rows.into_iter().map(|row| row["agent"].clone()).collect()
+        let jobs = rows.into_iter().map(|row| row["job"].clone());
+        // What the rules call their kind.
+        let agents = jobs.filter(|job| job["kind"] == "agent");
+        agents
+            .map(|mut job| {
+                job["kind"] = job["name"].clone();
+                job
+            })
+            .collect()
     }
 
     pub fn agent(&self, id: &str) -> Value {
@@ -209,8 +217,9 @@ pub fn processes(root: &std::path::Path, agent: Option<&str>) -> Vec<i32> {
         let line = std::fs::read(entry.path().join("cmdline")).ok()?;
         let words: Vec<String> =
             line.split(|byte| *byte == 0).map(|it| String::from_utf8_lossy(it).into()).collect();
-        let own = words.get(2) == Some(&root) && words.get(3).is_some_and(|it| it == "agent");
-        (own && agent.is_none_or(|agent| words.iter().any(|word| word == agent))).then_some(pid)
+        let own = words.get(1).is_some_and(|it| it == "supervise") && words.get(2) == Some(&root);
+        let is_agent = |agent: &str| words.get(5).is_some_and(|it| it == agent);
+        (own && agent.is_none_or(is_agent)).then_some(pid)
     });
     found.collect()
 }

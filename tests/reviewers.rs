@@ -90,15 +90,20 @@ fn reviews_go_on_until_two_are_clean() {
         (&3.into(), &750_000.into())
     );
     let lines = scene.journal("polish/polish");
-    let facts: Vec<_> =
-        lines.iter().filter(|line| line["event"]["name"] == "review-finished").collect();
+    let facts: Vec<_> = lines
+        .iter()
+        .filter(|line| {
+            line["event"]["params"]["kind"] == "reviewer" && line["event"]["name"] == "job-ended"
+        })
+        .collect();
     assert_eq!(facts.len(), 3);
     assert_eq!(facts[0]["event"]["actor"], "reviewer");
     assert_eq!(facts[0]["event"]["params"]["verdict"], "FAIL");
     assert_eq!(facts[0]["event"]["params"]["digest"].as_str().unwrap().len(), 64);
-    assert!(lines.iter().any(|line| line["event"]["name"] == "review"), "the intent comes first");
-    let left = std::fs::read_dir(scene.path(".phasegate/reviews")).unwrap().count();
-    assert_eq!(left, 2, "a mark for git and a lock; no log stays");
+    assert_eq!(lines[0]["event"]["name"], "start");
+    assert_eq!(lines[1]["event"]["name"], "job-started", "the intent comes first");
+    let left = std::fs::read_dir(scene.path(".phasegate/jobs/polish%2Fpolish")).unwrap().count();
+    assert_eq!(left, 1, "only the last of them keeps its log");
     scene.ok(&["log", "--verify"]);
 }
 
@@ -131,7 +136,7 @@ fn a_reviewer_that_gives_no_verdict_allows_the_stop_and_changes_nothing() {
         let since = Instant::now();
         let said = scene.stop();
         said.allows_saying(why);
-        said.allows_saying("see .phasegate/reviews/polish-polish-code-");
+        said.allows_saying("see .phasegate/jobs/polish%2Fpolish/reviewer.code-");
         assert!(since.elapsed() < Duration::from_secs(30), "{script}");
         assert_eq!(state(&scene), before, "{script}");
         scene.ok(&["log", "--verify"]);
@@ -225,12 +230,14 @@ fn a_stop_during_a_review_waits_and_starts_no_other() {
     while !scene.exists("begun") {
         std::thread::sleep(Duration::from_millis(10));
     }
-    scene.stop().allows_saying("A review of run polish/polish is being made");
+    // One that comes meanwhile waits for the same review, and is answered by the state after it.
+    scene.stop().blocks("post-1.md");
     let ran = crate::scene::finish(first);
     assert!(ran.stdout.contains("post-1.md"), "{ran:?}");
     assert_eq!(scene.read("begun").lines().count(), 1);
-    // A hook that is killed takes its reviewer along, and the next stop asks again.
-    scene.file("reviews/post-1.md", "x").file("reviewer.sh", "echo x >> begun; sleep 4711.3");
+    // A hook that is killed leaves its reviewer at work, and the next stop has what it found.
+    let slow = format!("echo x >> begun; sleep 1; {}", honest("FAIL"));
+    scene.file("reviews/post-1.md", "x").file("reviewer.sh", slow);
     let mut command = scene.command();
     command.args(["hook", "stop"]);
     let mut second = scene.spawn(command, scene.payload().to_string().as_bytes());
@@ -239,7 +246,7 @@ fn a_stop_during_a_review_waits_and_starts_no_other() {
     }
     second.kill().unwrap();
     second.wait().unwrap();
-    scene.file("reviewer.sh", honest("PASS"));
     scene.stop().blocks("post-2.md");
+    assert_eq!(scene.read("begun").lines().count(), 2, "nobody asks twice for the same review");
     scene.ok(&["log", "--verify"]);
 }

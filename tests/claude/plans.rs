@@ -76,7 +76,7 @@ fn a_session_that_was_killed_in_the_middle_of_a_review_goes_on_when_it_is_resume
 /// The verdicts that have counted.
 fn verdicts(scene: &Scene) -> Vec<String> {
     let journal = scene.journal("plan/web");
-    let reviews = journal.iter().filter(|line| line["event"]["name"] == "review-finished");
+    let reviews = journal.iter().filter(|line| line["event"]["name"] == "job-ended");
     reviews.map(|line| line["event"]["params"]["verdict"].as_str().unwrap().into()).collect()
 }
 

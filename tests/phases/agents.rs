@@ -30,8 +30,8 @@ fn a_task_goes_from_phase_to_phase_by_itself_but_for_the_advances() {
     phases.refused(&["deploy", "--prompt", "more"], "TASK COMPLETE");
     phases.stop(true).allows();
     for agent in ["worker-1", "reviewer-2", "reviewer-3", "reviewer-4", "worker-5"] {
-        assert_eq!(phases.heard("agent-started", agent), 1, "{agent}");
-        assert_eq!(phases.heard("agent-exited", agent), 1, "{agent}");
+        assert_eq!(phases.heard("job-started", agent), 1, "{agent}");
+        assert_eq!(phases.heard("job-ended", agent), 1, "{agent}");
     }
     eventually("no supervisor is left", || processes(phases.scene.root(), None).is_empty());
     assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("each follows"));
@@ -183,8 +183,8 @@ fn fifty_agents_at_once_lose_no_event() {
     phases.becomes(0, "APPROVED");
     for number in 1..=50 {
         let agent = format!("worker-{number}");
-        assert_eq!(phases.heard("agent-started", &agent), 1, "{agent}");
-        assert_eq!(phases.heard("agent-exited", &agent), 1, "{agent}");
+        assert_eq!(phases.heard("job-started", &agent), 1, "{agent}");
+        assert_eq!(phases.heard("job-ended", &agent), 1, "{agent}");
     }
     assert_eq!(phases.scene.read("work.txt").lines().count(), 50);
     assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("each follows"));
@@ -208,7 +208,7 @@ fn what_an_agent_costs_is_counted() {
     phases.ok(&["deploy", "--prompt", "x"]);
     eventually("it has ended", || phases.agent("worker-1")["ended"] == true);
     assert_eq!(phases.agent("worker-1")["micro_dollars"], 1_250_000);
-    assert!(phases.scene.ok(&["agents", "--all"]).contains("$1.25"));
+    assert!(phases.scene.ok(&["jobs", "--all"]).contains("$1.25"));
     // That it has ended is seen at once; the run counts it when its rules hear of that.
     eventually("it is counted", || {
         let status = phases.scene.ok(&["status", "--json"]);
@@ -223,11 +223,11 @@ fn logs_can_be_followed() {
     phases.script("worker-1", "echo one; sleep 0.4; echo two");
     phases.ok(&["deploy", "--prompt", "x"]);
     let mut command = phases.command();
-    command.args(["agent", "logs", "worker-1", "-f"]);
+    command.args(["jobs", "logs", "worker-1", "-f"]);
     let ran = finish(phases.scene.spawn(command, b""));
     assert_eq!(ran.stdout, "one\ntwo\n");
     assert!(ran.stderr.contains("worker-1 ended with exit code 0"), "{ran:?}");
-    let list = phases.scene.ok(&["agents", "--all"]);
+    let list = phases.scene.ok(&["jobs", "--all"]);
     assert!(list.contains("phases/web/worker-1") && list.contains("ended with exit code 0"));
 }
 
@@ -304,7 +304,7 @@ fn without_consent_no_agent_is_started() {
     let ran = finish(phases.scene.spawn(command, b""));
     assert_eq!(ran.code, Some(1));
     assert!(ran.stdout.contains("you have not consented"), "{ran:?}");
-    assert!(!phases.scene.exists(".phasegate/agents"));
+    assert!(!phases.scene.exists(".phasegate/jobs"));
 }
 
 /// A workflow of a user's own, with agents and without rules for what becomes of them.
@@ -347,8 +347,8 @@ fn any_workflow_can_have_agents_and_their_time_is_limited() {
     };
     run(&["own", "start", "--name", "x"]);
     run(&["own", "go", "--does", "sleep 600"]);
-    eventually("its time is over", || run(&["agents", "--all"]).contains("timed out"));
-    assert!(run(&["agents", "--all"]).contains("took longer than 1 seconds"));
+    eventually("its time is over", || run(&["jobs", "--all"]).contains("timed out"));
+    assert!(run(&["jobs", "--all"]).contains("took longer than 1 seconds"));
     assert_eq!(scene.json(".phasegate/own/x.json")["phase"], "done");
     assert!(!scene.exists(DIR));
     // Its agents are served the tools of their own workflow; who is none says which he means.

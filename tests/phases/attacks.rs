@@ -192,7 +192,9 @@ fn an_agent_that_has_ended_is_not_revived() {
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("has ended"), "{ran:?}");
     let mut command = phases.command();
-    command.args(["agent", "run", RUN, "worker-1"]).env("PHASEGATE_TOKEN", &token);
+    let folder = phases.agent("worker-1")["log"].as_str().unwrap().replace("/log", "");
+    command.arg("supervise").arg(phases.scene.root()).args([&folder, RUN, "worker-1"]);
+    command.env("PHASEGATE_TOKEN", &token);
     assert_eq!(finish(phases.scene.spawn(command, b"")).code, Some(1));
     let ran = phases.with_token(&token, &["progress", "--status", "banana"]);
     assert!(ran.stderr.contains("banana"), "{ran:?}");
@@ -324,7 +326,7 @@ fn a_secret_that_an_agent_prints_is_not_shown() {
     eventually("it has printed", || {
         phases.ok(&["output", "--agent-id", "worker-1", "--bytes", "8000"]).contains("over")
     });
-    let mut whole = phases.scene.ok(&["agent", "logs", "worker-1"]);
+    let mut whole = phases.scene.ok(&["jobs", "logs", "worker-1"]);
     for cursor in (0..2000).step_by(7) {
         let cursor = cursor.to_string();
         let args =

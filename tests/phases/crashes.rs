@@ -44,11 +44,11 @@ fn a_supervisor_that_is_killed_takes_its_agent_with_it() {
     // Whoever looks is told, and nothing else happens.
     eventually("its end is known", || phases.agent("worker-1")["ended"] == true);
     assert_eq!(phases.agent("worker-1")["status"], "crashed");
-    assert_eq!(phases.heard("agent-exited", "worker-1"), 0);
+    assert_eq!(phases.heard("job-ended", "worker-1"), 0);
     phases.settle();
     let left = std::path::Path::new("/proc").join(agent.to_string()).join("cmdline");
     eventually("the agent is gone, too", || std::fs::read(&left).unwrap_or_default().is_empty());
-    assert_eq!(phases.heard("agent-exited", "worker-1"), 1);
+    assert_eq!(phases.heard("job-ended", "worker-1"), 1);
     phases.ok(&["deploy", "--prompt", "again"]);
     phases.becomes(0, "APPROVED");
 }
@@ -125,7 +125,7 @@ fn everything_is_killed_at_once_at_any_moment() {
     });
     for agent in phases.agents() {
         let id = agent["id"].as_str().unwrap();
-        assert_eq!(phases.heard("agent-exited", id), usize::from(agent["ended"] == true), "{id}");
+        assert_eq!(phases.heard("job-ended", id), usize::from(agent["ended"] == true), "{id}");
     }
     assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("each follows"));
 }
@@ -142,7 +142,7 @@ fn an_agent_that_was_recorded_and_never_started_is_started() {
     assert_ne!(ran.code, Some(0));
     phases.settled();
     phases.becomes(0, "APPROVED");
-    assert_eq!(phases.heard("agent-started", "worker-1"), 1);
+    assert_eq!(phases.heard("job-started", "worker-1"), 1);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_folder_that_is_gone_is_an_agent_that_has_crashed() {
     phases.script("worker-1", "sleep 600");
     phases.ok(&["deploy", "--prompt", "x"]);
     kill_supervisors(&phases, None);
-    std::fs::remove_dir_all(phases.scene.path(".phasegate/agents")).unwrap();
+    std::fs::remove_dir_all(phases.scene.path(".phasegate/jobs")).unwrap();
     let shown = phases.settled();
     assert!(shown.contains("crashed"), "{shown}");
     phases.ok(&["deploy", "--prompt", "x"]);
@@ -192,7 +192,7 @@ fn an_agent_whose_folder_is_removed_ends() {
     let phases = Phases::new();
     phases.script("worker-1", "sleep 600");
     phases.ok(&["deploy", "--prompt", "x"]);
-    std::fs::remove_dir_all(phases.scene.path(".phasegate/agents")).unwrap();
+    std::fs::remove_dir_all(phases.scene.path(".phasegate/jobs")).unwrap();
     eventually("its supervisor ends", || processes(phases.scene.root(), None).is_empty());
     assert!(phases.settled().contains("its folder is gone"));
 }
@@ -223,7 +223,7 @@ fn to_look_writes_nothing_and_starts_nothing() {
     // What the tree was like is remembered, to be faster the next time; that is all.
     let files = || {
         let mut files = phases.scene.snapshot();
-        files.retain(|(path, _)| !path.to_string_lossy().contains(".phasegate/checks/tree"));
+        files.retain(|(path, _)| !path.to_string_lossy().contains(".phasegate/tree"));
         files
     };
     phases.ok(&["status"]);
@@ -233,8 +233,8 @@ fn to_look_writes_nothing_and_starts_nothing() {
         &["status", "--json"],
         &["why"],
         &["log"],
-        &["agents", "--all"],
-        &["agent", "logs"],
+        &["jobs", "--all"],
+        &["jobs", "logs"],
         &["wait", "--seconds", "0"],
         &["wait", "--settled", "--seconds", "0"],
         &["phases", "status"],
@@ -253,5 +253,5 @@ fn to_look_writes_nothing_and_starts_nothing() {
         assert!(processes(phases.scene.root(), None).is_empty(), "{args:?} started something");
     }
     assert_eq!(phases.agent("worker-1")["status"], "crashed");
-    assert_eq!(phases.heard("agent-exited", "worker-1"), 0);
+    assert_eq!(phases.heard("job-ended", "worker-1"), 0);
 }

@@ -455,7 +455,7 @@ fn fifty_agents_by_a_server_that_stays_small() {
     });
     phases.becomes(0, "APPROVED");
     for number in 1..=50 {
-        assert_eq!(phases.heard("agent-exited", &format!("worker-{number}")), 1, "{number}");
+        assert_eq!(phases.heard("job-ended", &format!("worker-{number}")), 1, "{number}");
     }
     let memory = web.memory();
     assert!(memory < 50_000, "{memory} kB");

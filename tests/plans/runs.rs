@@ -205,14 +205,13 @@ fn the_verdict_knows_what_was_reviewed() {
     answer(&plans, "task-1", 1);
     plans.stop();
     let lines = plans.scene.journal("plan/web");
-    let facts: Vec<_> =
-        lines.iter().filter(|line| line["event"]["name"] == "review-finished").collect();
+    let facts: Vec<_> = lines.iter().filter(|line| line["event"]["name"] == "job-ended").collect();
     let tree = |at: usize| facts[at]["event"]["params"]["tree"].as_str().unwrap();
     assert_eq!(facts.len(), 2);
     assert_ne!(tree(0), tree(1));
     // The second review followed from the answer on the disk; that was written down before it.
     assert!(lines.iter().any(|line| {
-        line["event"]["name"] == "review" && line["moves"][0]["to"] == "code-review"
+        line["event"]["name"] == "job-started" && line["moves"][0]["to"] == "code-review"
     }));
 }
 

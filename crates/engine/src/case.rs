@@ -133,10 +133,12 @@ pub struct Expect {
     /// What programs know the refusal by. Without it, any but `fault`.
     pub code: Option<String>,
     /// The review that is asked for.
-    pub review: Option<ExpectReview>,
+    pub review: Option<ExpectJob>,
     /// The work that is asked for.
-    pub work: Option<ExpectWork>,
-    /// The ids of the agents that are started, and of those that are ended.
+    pub work: Option<ExpectJob>,
+    /// Another job that the event waits for.
+    pub job: Option<ExpectJob>,
+    /// The ids of the jobs in the background that are started, and of those that are ended.
     #[serde(default)]
     pub starts: Vec<String>,
     #[serde(default)]
@@ -161,23 +163,13 @@ pub struct Expect {
     pub append: Vec<String>,
 }
 
-/// A review that a case expects.
+/// A job that a case expects its event to wait for.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ExpectReview {
+pub struct ExpectJob {
     pub by: String,
     pub file: Option<String>,
     pub model: Option<String>,
-    /// Texts that the prompt contains.
-    #[serde(default)]
-    pub says: Vec<String>,
-}
-
-/// Work that a case expects.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ExpectWork {
-    pub by: String,
     /// Texts that the prompt contains.
     #[serde(default)]
     pub says: Vec<String>,
@@ -329,6 +321,7 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
     }
     let params = case.params.as_ref().map_or(Ok(Json::object()), |text| parse("params", text))?;
     let event = Event { agent: case.agent.clone(), params, ..Event::new(&case.event, case.actor) };
+    let event = event.unaliased();
     let place = workflow.document_of("case");
     let problem = case.problem.clone();
     let (name, reviews, tampered) = ("case".into(), case.reviews, case.tampered);

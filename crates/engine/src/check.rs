@@ -1,26 +1,8 @@
-//! Checks: commands that the runtime runs itself, as rules see them.
+//! Checks as rules see them: what came of a job that is bound to the tree.
 
-use std::time::Duration;
-
-use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
-
-/// How long a check may take where nothing is said. Clients give a hook ten minutes.
-const USUAL_TIMEOUT: Duration = Duration::from_mins(5);
-
-/// A check, as a workflow declares it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    pub name: String,
-    pub about: String,
-    /// The program and its arguments; no shell reads them.
-    pub run: Vec<String>,
-    /// The constant that has them. Where its list is empty, there is nothing to check.
-    pub constant: Option<String>,
-    pub timeout: Duration,
-}
 
 /// What came of a check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -65,15 +47,5 @@ impl CheckResult {
             (_, _, Some(code)) => format!("failed with exit code {code} in {took}"),
             (_, _, None) => format!("failed after {took}"),
         }
-    }
-}
-
-/// `10m`, `90s`
-pub(crate) fn timeout(text: Option<&str>) -> Result<Duration, String> {
-    let Some(text) = text else { return Ok(USUAL_TIMEOUT) };
-    let read: Result<SignedDuration, _> = text.parse();
-    match read.ok().and_then(|time| Duration::try_from(time).ok()) {
-        Some(time) if !time.is_zero() => Ok(time),
-        _ => Err(format!("{text:?} is no length of time, as `90s` or `10m`")),
     }
 }

@@ -18,8 +18,9 @@ use minijinja::{Environment, Value};
 use crate::answer::{Answer, FAULT, NOT_POSSIBLE, Outcome, Until};
 use crate::evidence::{Evidence, GivenEvidence, Recorder};
 use crate::functions::{environment, object};
+use crate::job::Job;
 use crate::json::Json;
-use crate::step::{Actor, Effect, Event, Move, Review, Step, Trace, Work};
+use crate::step::{Actor, Effect, Event, Move, Step, Trace};
 use crate::workflow::{Expression, Machine, MachineId, OUTER, Phase, PhaseId, TextId, Workflow};
 
 /// How many rules may fire on one object for one event.
@@ -95,7 +96,7 @@ pub fn decide(
     // Taken only now: a document that is shared would be copied to be declared.
     let original = deciding.document.clone();
     let decided = fits.and_then(|()| deciding.decide(event));
-    let Deciding { document: after, moves, trace, changed, effects, review, work, .. } = deciding;
+    let Deciding { document: after, moves, trace, changed, effects, wants, .. } = deciding;
     let unheard = deciding.unheard;
     let readings = recorder.readings();
     match decided {
@@ -112,9 +113,7 @@ pub fn decide(
                 moves,
                 trace,
                 readings,
-                needs: None,
-                review,
-                work,
+                wants,
                 effects,
             }
         }
@@ -134,9 +133,7 @@ pub fn decide(
             moves: Vec::new(),
             trace,
             readings,
-            needs: fault.needs,
-            review: None,
-            work: None,
+            wants: fault.needs.and_then(|name| workflow.check(&name)?.fixed().map(Box::new)),
             effects: Vec::new(),
         },
     }
@@ -236,8 +233,7 @@ struct Deciding<'w> {
     params: Json,
     moves: Vec<Move>,
     effects: Vec<Effect>,
-    review: Option<Review>,
-    work: Option<Work>,
+    wants: Option<Box<Job>>,
     /// No rule was about the event.
     unheard: bool,
     trace: Trace,
@@ -284,8 +280,7 @@ impl<'w> Deciding<'w> {
             params: event.params.clone(),
             moves: Vec::new(),
             effects: Vec::new(),
-            review: None,
-            work: None,
+            wants: None,
             unheard: false,
             trace: Trace::default(),
             actor: event.actor,
@@ -427,7 +422,7 @@ impl<'w> Deciding<'w> {
             let phase = self.phase()?;
             let mut fired = false;
             for rule in self.machine().rules_in(phase) {
-                if !rule.on.contains(&event.name) || !self.holds(rule)? {
+                if !rule.on.iter().any(|on| event.is(on)) || !self.holds(rule)? {
                     continue;
                 }
                 if let Some(inner) = rule.ask {
@@ -441,18 +436,13 @@ impl<'w> Deciding<'w> {
                     }
                     continue;
                 }
-                if let Some(review) = rule.review {
-                    let review = self.review(&self.workflow.reviewers[review])?;
+                if let Some(spec) = rule.start.map(|start| &self.workflow.jobs[start])
+                    && spec.manner.waits
+                {
+                    let job = self.start_one(spec, Json::Null)?;
                     self.note_fired(rule);
-                    let message = format!("Reviewer {} writes {}.", review.reviewer, review.file);
-                    self.review = Some(review);
-                    return Ok(Some(Answer::waiting(Until::Background, message)));
-                }
-                if let Some(work) = rule.work {
-                    let work = self.work(&self.workflow.workers[work])?;
-                    self.note_fired(rule);
-                    let message = format!("Worker {} is at work.", work.worker);
-                    self.work = Some(work);
+                    let message = job.at_work();
+                    self.wants = Some(Box::new(job));
                     return Ok(Some(Answer::waiting(Until::Background, message)));
                 }
                 if let Some(answer) = self.fire(rule)? {

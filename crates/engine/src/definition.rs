@@ -13,6 +13,7 @@ use toml::Spanned;
 
 use crate::answer::{Outcome, Until};
 use crate::diagnostic::Source;
+use crate::job::{Bound, Gives};
 use crate::step::Actor;
 
 /// A workflow with the files that lie beside it.
@@ -235,11 +236,11 @@ pub struct RuleText {
     /// is put again.
     #[schemars(with = "Option<String>")]
     pub review: Option<Spanned<String>>,
-    /// Agents to start, once the step counts. Their start and end come back as the events
-    /// `agent-started` and `agent-exited`.
+    /// A job to start. One in the background is started once the step counts, and its start and end come
+    /// back as the events `job-started` and `job-ended`; one that is waited for does nothing else.
     #[schemars(with = "Option<String>")]
     pub start: Option<Spanned<String>>,
-    /// An expression for the ids of agents to end.
+    /// An expression for the ids of jobs to end.
     #[schemars(with = "Option<String>")]
     pub end: Option<Spanned<String>>,
     /// With `deny`: what programs know the refusal by.
@@ -449,6 +450,56 @@ pub struct AgentText {
     pub facts: IndexMap<String, Spanned<String>>,
 }
 
+/// A job of a kind of your own. What it is for is said by `gives`, `bound`, `waits` and `alone`: checks,
+/// commands, reviewers, workers and agents are names for the usual combinations.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "job")]
+pub struct JobText {
+    /// What such jobs are called; `job` where nothing is said.
+    pub kind: Option<String>,
+    /// One sentence for people.
+    #[serde(default)]
+    pub about: String,
+    /// The program and its arguments, each a text with holes, or an expression for the list of them.
+    /// Where nothing is said, or the list is empty: Claude Code.
+    #[schemars(with = "Option<CommandLineText>")]
+    pub run: Option<Spanned<CommandLineText>>,
+    /// A file in `prompts/`: what it is told, on its stdin.
+    #[schemars(with = "Option<String>")]
+    pub prompt: Option<Spanned<String>>,
+    /// The file that it writes, a text with holes. It must be new.
+    #[schemars(with = "Option<String>")]
+    pub writes: Option<Spanned<String>>,
+    /// The model that it uses, a text with holes.
+    #[schemars(with = "Option<String>")]
+    pub model: Option<Spanned<String>>,
+    /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
+    pub timeout: Option<String>,
+    /// What it may ask for itself: the actions that are `by` this role. Without it, nothing.
+    pub role: Option<Actor>,
+    /// An expression for a list: one job is started for each element, `agent.item`.
+    #[schemars(with = "Option<String>")]
+    pub each: Option<Spanned<String>>,
+    /// What the rules know the job by: name and expression.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub facts: IndexMap<String, Spanned<String>>,
+    /// What its result is: how it ended, or a verdict.
+    #[serde(default)]
+    pub gives: Gives,
+    /// What the result holds for. One for the tree is read as `check.NAME`.
+    #[serde(default)]
+    pub bound: Bound,
+    /// The event that wants it waits for its end. Otherwise it works in the background.
+    #[serde(default)]
+    pub waits: bool,
+    /// Nothing else is done in the run meanwhile, and the answer to its end is the answer to the event
+    /// that wanted it.
+    #[serde(default)]
+    pub alone: bool,
+}
+
 /// A program and its arguments: a text with holes each, or an expression for the list of them.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a list of texts, or an expression for one")]
@@ -525,6 +576,7 @@ pub struct Definition {
     pub reviewers: Vec<(Spanned<String>, ReviewerText)>,
     pub workers: Vec<(Spanned<String>, WorkerText)>,
     pub agents: Vec<(Spanned<String>, AgentText)>,
+    pub jobs: Vec<(Spanned<String>, JobText)>,
 }
 
 /// A record and its fields.

@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use crate::events::EventKind;
-use crate::workflow::{Does, Machine, PhaseId, Reply, Rule, Workflow};
+use crate::job::JobKind;
+use crate::workflow::{Does, JobSpec, Machine, PhaseId, Reply, Rule, Workflow};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,16 @@ fn event(rule: &Rule) -> String {
     if rule.on.is_empty() { "always".into() } else { rule.on.join(", ") }
 }
 
+/// `review plan`: the job that a rule starts, with the word that the rule has for it.
+fn starts(job: &JobSpec) -> String {
+    let word = match job.kind {
+        JobKind::Reviewer => "review",
+        JobKind::Worker => "work",
+        _ => "start",
+    };
+    format!("{word} {}", job.name)
+}
+
 fn label(rule: &Rule, workflow: &Workflow) -> String {
     let mut text = event(rule);
     if let Some(guard) = &rule.when {
@@ -56,14 +67,8 @@ fn label(rule: &Rule, workflow: &Workflow) -> String {
     if let Some(asked) = rule.ask {
         let _ = write!(text, " / ask {}", workflow.machine(asked).name);
     }
-    if let Some(review) = rule.review {
-        let _ = write!(text, " / review {}", workflow.reviewers[review].name);
-    }
-    if let Some(work) = rule.work {
-        let _ = write!(text, " / work {}", workflow.workers[work].name);
-    }
     if let Some(start) = rule.start {
-        let _ = write!(text, " / start {}", workflow.agents[start].name);
+        let _ = write!(text, " / {}", starts(&workflow.jobs[start]));
     }
     if let Some(answer) = answer(rule) {
         let _ = write!(text, " / {answer}");
@@ -228,8 +233,7 @@ fn table(workflow: &Workflow, current: Option<&str>) -> String {
                 })
                 .collect();
             does.extend(rule.goto.map(|to| format!("go to {}", machine.get(to).name)));
-            does.extend(rule.review.map(|it| format!("review {}", workflow.reviewers[it].name)));
-            does.extend(rule.start.map(|it| format!("start {}", workflow.agents[it].name)));
+            does.extend(rule.start.map(|it| starts(&workflow.jobs[it])));
             does.extend(rule.end.as_ref().map(|_| "end agents".to_string()));
             does.extend(rule.ask.map(|asked| format!("ask each {}", workflow.machine(asked).name)));
             rows.push(vec![

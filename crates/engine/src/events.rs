@@ -6,24 +6,44 @@ pub const STOP: &str = "stop";
 /// A client is about to shorten its conversation.
 pub const PRE_COMPACT: &str = "pre-compact";
 
-/// A review that a rule asked for was made.
-pub const REVIEW_FINISHED: &str = "review-finished";
+/// A job in the background runs.
+pub const JOB_STARTED: &str = "job-started";
 
-/// Work that a rule asked for has come to its end.
-pub const WORK_FINISHED: &str = "work-finished";
+/// A job runs no longer.
+pub const JOB_ENDED: &str = "job-ended";
 
-/// An agent that a rule asked for runs.
-pub const AGENT_STARTED: &str = "agent-started";
+/// The parameter of a job's event that tells its kind.
+pub const KIND: &str = "kind";
 
-/// An agent that a rule asked for runs no longer.
-pub const AGENT_EXITED: &str = "agent-exited";
+/// The parameter of a job's end that tells its verdict.
+pub const VERDICT: &str = "verdict";
+
+/// A name for what happens to jobs of one kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Alias {
+    pub name: &'static str,
+    pub event: &'static str,
+    pub kind: &'static str,
+    /// Only where there is a verdict: a review without one was never made.
+    pub judged: bool,
+}
+
+/// Shorter names for what happens to jobs of the usual kinds.
+pub const ALIASES: &[Alias] = &[
+    Alias { name: "agent-started", event: JOB_STARTED, kind: "agent", judged: false },
+    Alias { name: "agent-exited", event: JOB_ENDED, kind: "agent", judged: false },
+    Alias { name: "review-finished", event: JOB_ENDED, kind: "reviewer", judged: true },
+    Alias { name: "work-finished", event: JOB_ENDED, kind: "worker", judged: false },
+];
 
 /// A run is ended for good. A workflow may declare an action of this name.
 pub const CANCEL: &str = "cancel";
 
 /// Events that come from outside and that a workflow need not declare as actions.
-pub const UNDECLARED: &[&str] =
-    &[STOP, PRE_COMPACT, REVIEW_FINISHED, WORK_FINISHED, AGENT_STARTED, AGENT_EXITED];
+pub fn undeclared() -> impl Iterator<Item = &'static str> {
+    let own = [STOP, PRE_COMPACT, JOB_STARTED, JOB_ENDED];
+    own.into_iter().chain(ALIASES.iter().map(|alias| alias.name))
+}
 
 /// What kind of event something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +61,7 @@ impl EventKind {
     pub fn of(name: &str) -> EventKind {
         match name {
             STOP => EventKind::Stop,
-            name if UNDECLARED.contains(&name) => EventKind::Fact,
+            name if undeclared().any(|it| it == name) => EventKind::Fact,
             _ => EventKind::Action,
         }
     }

@@ -3,6 +3,7 @@
 //! Nothing here touches a disk, a clock, a process or the environment. A decision asks for what it
 //! needs through [`evidence::Evidence`], and says everything it wants done in its [`step::Step`].
 
+mod actor;
 pub mod answer;
 pub mod bom;
 pub mod case;
@@ -19,6 +20,7 @@ pub mod functions;
 pub mod glob;
 pub mod graph;
 pub mod identity;
+pub mod job;
 pub mod json;
 pub mod lint;
 mod markdown;

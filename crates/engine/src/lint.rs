@@ -7,9 +7,10 @@ use crate::definition::{Bundle, Reentry};
 use crate::diagnostic::{Diagnostics, Source};
 use crate::events::EventKind;
 use crate::graph::{edges, reachable, steps};
+use crate::job::Gives;
 use crate::workflow::{
-    Assignment, Does, Expression, Machine, MachineId, NewValue, Phase, PhaseId, Reply, Rule,
-    TextTemplate, Workflow,
+    Assignment, Does, Expression, JobSpec, Machine, MachineId, NewValue, Phase, PhaseId, Reply,
+    Rule, TextTemplate, Workflow,
 };
 
 /// Looks for everything that resolving does not already refuse.
@@ -124,7 +125,8 @@ impl Lint<'_> {
             let stop =
                 |rule: &&Rule| rule.on.iter().any(|event| EventKind::of(event) == EventKind::Stop);
             // A review can end a run, and then the stop is put again.
-            let unreviewed = self.workflow.reviewers.is_empty();
+            let reviews = |job: &JobSpec| job.manner.gives == Gives::Verdict;
+            let unreviewed = !self.workflow.jobs.iter().any(reviews);
             if let Some(rule) = phase.rules.rules.iter().find(stop).filter(|_| unreviewed) {
                 let message = format!(
                     "this rule is never tried: a run in `{}` has ended, and answers no stop",
@@ -261,19 +263,10 @@ impl Lint<'_> {
             });
             rule.when.iter().map(|guard| &guard.whole).chain(values)
         });
-        let reviewers = workflow.reviewers.iter().filter_map(|it| it.run.expression());
-        let workers = workflow.workers.iter().filter_map(|it| it.run.expression());
-        let agents = workflow.agents.iter().flat_map(|it| {
-            it.run
-                .expression()
-                .into_iter()
-                .chain(&it.each)
-                .chain(it.facts.iter().map(|(_, value)| value))
-        });
+        let jobs = workflow.jobs.iter().flat_map(JobSpec::expressions);
         let ended = workflow.rules().filter_map(|(_, rule)| rule.end.as_ref());
-        let reviewers = reviewers.chain(workers).chain(agents).chain(ended);
         let derived = workflow.outer().derive.iter();
-        let expressions = facts.chain(in_rules).chain(reviewers).chain(derived);
+        let expressions = facts.chain(in_rules).chain(jobs).chain(ended).chain(derived);
         let expressions = expressions.map(Expression::names);
         let names = expressions.chain(workflow.texts.iter().map(TextTemplate::names));
         let used: HashSet<&str> = names

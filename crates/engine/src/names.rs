@@ -10,8 +10,8 @@ use crate::functions;
 use crate::syntax::{Names, SyntaxError, Use};
 use crate::types::Type;
 use crate::workflow::{
-    Binding, Does, Expression, Machine, MachineId, NewValue, OUTER, Reply, Rule, TextTemplate,
-    Workflow,
+    Binding, Does, Expression, JobSpec, Machine, MachineId, NewValue, OUTER, Reply, Rule,
+    TextTemplate, Workflow,
 };
 
 /// What every expression can see beside the workflow's own names.
@@ -195,37 +195,13 @@ impl Check<'_> {
         }
         let places = rule.write.iter().chain(&rule.moved);
         let places = places.flat_map(|(place, text)| [*place, *text]);
-        let worker = rule.work.map(|work| &workflow.workers[work]);
-        let commands =
-            rule.run.iter().flat_map(|command| workflow.commands[*command].1.parts.clone());
-        let reviewer = rule.review.map(|review| &workflow.reviewers[review]);
-        let reviews = reviewer.into_iter().flat_map(|it| {
-            let texts = it.run.texts().iter().copied().chain(it.model);
-            texts.chain([it.prompt, it.writes])
-        });
-        if let Some(run) = reviewer.and_then(|it| it.run.expression()) {
-            self.expression(run, scope);
+        let jobs = rule.run.iter().copied().chain(rule.start).map(|job| &workflow.jobs[job]);
+        let jobs: Vec<&JobSpec> = jobs.collect();
+        let expressions = jobs.iter().flat_map(|job| job.expressions()).chain(&rule.end);
+        for expression in expressions {
+            self.expression(expression, scope);
         }
-        if let Some(run) = worker.and_then(|it| it.run.expression()) {
-            self.expression(run, scope);
-        }
-        let work = worker.into_iter();
-        let work = work.flat_map(|it| it.run.texts().iter().copied().chain([it.prompt]));
-        let agent = rule.start.map(|start| &workflow.agents[start]);
-        if let Some(agent) = agent {
-            let own = agent.facts.iter().map(|(_, value)| value).chain(&agent.each);
-            own.for_each(|value| self.expression(value, scope));
-            if let Some(run) = agent.run.expression() {
-                self.expression(run, scope);
-            }
-        }
-        if let Some(ids) = &rule.end {
-            self.expression(ids, scope);
-        }
-        let agents = agent.into_iter();
-        let agents =
-            agents.flat_map(|it| it.run.texts().iter().copied().chain(it.model).chain([it.prompt]));
-        for text in places.chain(commands).chain(reviews).chain(work).chain(agents) {
+        for text in places.chain(jobs.iter().flat_map(|job| job.texts())) {
             self.text(&workflow.texts[text.0], scope);
         }
         match &rule.reply {
@@ -316,7 +292,7 @@ impl Check<'_> {
 
     /// Which check is meant must be plain to see: only those are run that an expression names.
     fn check(&mut self, used: &Use, source: &Arc<Source>, span: &Range<usize>) {
-        let known: Vec<&str> = self.workflow.checks.iter().map(|check| &*check.name).collect();
+        let known: Vec<&str> = self.workflow.checks().map(|check| &*check.name).collect();
         match &used.path[1..] {
             [] => {
                 let message = "`check` needs the name of a check: `check.NAME`";

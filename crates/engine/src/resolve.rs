@@ -1,6 +1,7 @@
 //! From a definition as written to a workflow, with everything that is wrong with it at once.
 
 mod actions;
+mod jobs;
 mod machines;
 mod records;
 mod rules;
@@ -64,14 +65,7 @@ pub fn resolve(
                 .chain(definition.inner.iter().map(|inner| inner.name.get_ref().clone()))
                 .collect(),
             actions: definition.actions.iter().map(|(name, _)| name.get_ref().clone()).collect(),
-            commands: definition.commands.iter().map(|(name, _)| name.get_ref().clone()).collect(),
-            reviewers: definition
-                .reviewers
-                .iter()
-                .map(|(name, _)| name.get_ref().clone())
-                .collect(),
-            workers: definition.workers.iter().map(|(name, _)| name.get_ref().clone()).collect(),
-            agents: definition.agents.iter().map(|(name, _)| name.get_ref().clone()).collect(),
+            jobs: jobs::names(&definition),
         };
         resolver.workflow(&definition, overrides, expressions)
     });
@@ -106,10 +100,7 @@ struct Resolver<'a> {
     included: Vec<Arc<Source>>,
     machine_names: Vec<String>,
     actions: Vec<String>,
-    commands: Vec<String>,
-    reviewers: Vec<String>,
-    workers: Vec<String>,
-    agents: Vec<String>,
+    jobs: Vec<jobs::Named>,
 }
 
 impl Resolver<'_> {
@@ -139,12 +130,7 @@ impl Resolver<'_> {
         }
         let actions = definition.actions.iter();
         let actions = actions.map(|(name, text)| self.action(name, text, &records)).collect();
-        let checks = definition.checks.iter();
-        let checks = checks.map(|(name, text)| self.check(name, text, &constants)).collect();
-        let workers = definition.workers.iter();
-        let workers = workers.map(|(name, text)| self.worker(name, text)).collect();
-        let agents = definition.agents.iter();
-        let agents = agents.map(|(name, text)| self.agent(name, text)).collect();
+        let jobs = self.jobs(definition, &constants);
         let guidance = head.guidance.as_ref();
         let guidance =
             guidance.and_then(|file| self.file("templates", file.get_ref(), file.span()));
@@ -154,10 +140,6 @@ impl Resolver<'_> {
             let source = self.source.clone();
             Some((self.inline(place.get_ref().clone(), source, place.span()), file))
         });
-        let commands = definition.commands.iter();
-        let commands = commands.map(|(name, text)| self.command(name, text)).collect();
-        let reviewers = definition.reviewers.iter();
-        let reviewers = reviewers.map(|(name, text)| self.reviewer(name, text)).collect();
         Workflow {
             name: head.name.clone(),
             about: head.about.clone(),
@@ -179,11 +161,7 @@ impl Resolver<'_> {
             state,
             machines,
             actions,
-            checks,
-            commands,
-            reviewers,
-            workers,
-            agents,
+            jobs,
             transcript,
             texts: self.texts,
             included: self.included,
@@ -228,15 +206,6 @@ impl Resolver<'_> {
         };
         let message = format!("there is no {what} `{name}`");
         self.found.error("unknown", self.source, span, message).hint = hint;
-    }
-
-    /// Where a name stands among those that are known.
-    fn position(&mut self, what: &str, name: &Spanned<String>, known: &[String]) -> Option<usize> {
-        let found = known.iter().position(|known| known == name.get_ref());
-        if found.is_none() {
-            self.unknown(name.span(), what, name.get_ref(), known.iter().map(String::as_str));
-        }
-        found
     }
 
     fn inner(&mut self, inner: &InnerText) -> Machine {

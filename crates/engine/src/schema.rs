@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, schema_for};
 
 use crate::definition::{
-    ActionText, AgentText, CheckText, CommandText, FieldText, Head, MachineHead, ParamType,
-    PhaseHead, ReviewerText, RuleText, WorkerText,
+    ActionText, AgentText, CheckText, CommandText, FieldText, Head, JobText, MachineHead,
+    ParamType, PhaseHead, ReviewerText, RuleText, WorkerText,
 };
 use crate::types::{RecordId, Type};
 use crate::workflow::{Action, Workflow};
@@ -46,6 +46,8 @@ struct File {
     agent: Option<BTreeMap<String, AgentText>>,
     /// Agents that judge, by name.
     reviewer: Option<BTreeMap<String, ReviewerText>>,
+    /// Jobs of a kind of your own, by name.
+    job: Option<BTreeMap<String, JobText>>,
 }
 
 #[derive(JsonSchema)]

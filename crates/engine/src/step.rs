@@ -1,16 +1,15 @@
 //! What came of an event: the answer, the document as it is now, and how it came about.
 
-use std::fmt;
-use std::time::Duration;
-
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
-use crate::events::{EventKind, STOP};
+use crate::events::{ALIASES, EventKind, KIND, STOP, VERDICT};
 use crate::evidence::Reading;
 use crate::functions::object;
+use crate::job::{CommandRun, Job};
 use crate::json::Json;
+
+pub use crate::actor::Actor;
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +41,39 @@ impl Event {
         Event { session, ..Event::new(STOP, Actor::Worker) }
     }
 
+    /// The event under its own name, where it was given under a shorter one.
+    #[must_use]
+    pub fn unaliased(mut self) -> Event {
+        if let Some(alias) = ALIASES.iter().find(|alias| alias.name == self.name) {
+            self.name = alias.event.into();
+            if self.params.get(KIND).is_none() {
+                let kind = (KIND.to_string(), Json::from(alias.kind));
+                let params = match &self.params {
+                    Json::Object(params) => {
+                        params.iter().map(|(name, it)| (name.to_string(), it.clone())).collect()
+                    }
+                    _ => Vec::new(),
+                };
+                self.params = object(std::iter::once(kind).chain(params));
+            }
+        }
+        self
+    }
+
+    /// Whether a rule about events of that name is about this one.
+    pub fn is(&self, name: &str) -> bool {
+        let is_alias = || {
+            let own = |name: &str| self.params.get(name).and_then(Json::as_str);
+            ALIASES.iter().any(|alias| {
+                alias.name == name
+                    && alias.event == self.name
+                    && own(KIND) == Some(alias.kind)
+                    && (!alias.judged || own(VERDICT).is_some())
+            })
+        };
+        self.name == name || is_alias()
+    }
+
     /// What kind of event it is.
     pub fn kind(&self) -> EventKind {
         EventKind::of(&self.name)
@@ -50,30 +82,6 @@ impl Event {
     /// Whether the event wants an answer from every phase it passes through.
     pub fn is_question(&self) -> bool {
         self.kind() == EventKind::Stop
-    }
-}
-
-/// Who caused an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "actor")]
-pub enum Actor {
-    Human,
-    Worker,
-    Reviewer,
-    Orchestrator,
-    Engine,
-}
-
-impl fmt::Display for Actor {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        out.write_str(match self {
-            Actor::Human => "human",
-            Actor::Worker => "worker",
-            Actor::Reviewer => "reviewer",
-            Actor::Orchestrator => "orchestrator",
-            Actor::Engine => "engine",
-        })
     }
 }
 
@@ -92,12 +100,8 @@ pub struct Step {
     pub moves: Vec<Move>,
     pub trace: Trace,
     pub readings: Vec<Reading>,
-    /// The check that must run before anything can be decided.
-    pub needs: Option<String>,
-    /// The review that must be made before anything can be decided.
-    pub review: Option<Review>,
-    /// The work that is asked for.
-    pub work: Option<Work>,
+    /// The job whose end the event waits for: before it, nothing can be decided.
+    pub wants: Option<Box<Job>>,
     /// What the runtime carries out before the step counts.
     pub effects: Vec<Effect>,
 }
@@ -122,74 +126,13 @@ impl Step {
         self.to.clone_from(&self.from);
         self.moves.clear();
         self.effects.clear();
-        self.needs = None;
-        self.review = None;
-        self.work = None;
-    }
-}
-
-/// A review to be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Review {
-    pub reviewer: String,
-    pub prompt: String,
-    /// The file to be written.
-    pub file: String,
-    pub model: Option<String>,
-    pub run: Vec<String>,
-    pub timeout: Duration,
-}
-
-/// Work to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Work {
-    pub worker: String,
-    pub prompt: String,
-    pub run: Vec<String>,
-    pub timeout: Duration,
-}
-
-/// An agent to be started, which outlives whoever asked for it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Agent {
-    /// No other agent of the run has it.
-    pub id: String,
-    /// What the workflow calls such agents.
-    pub kind: String,
-    pub role: Actor,
-    /// What the rules want to know it by.
-    pub facts: Json,
-    pub prompt: String,
-    /// Empty where the usual client is meant.
-    pub run: Vec<String>,
-    pub model: Option<String>,
-    pub timeout: Duration,
-}
-
-impl Agent {
-    /// The agent as expressions see it before it has started.
-    pub fn row(&self) -> Json {
-        let own = [
-            ("id", Json::from(self.id.as_str())),
-            ("kind", Json::from(self.kind.as_str())),
-            ("role", Json::from(self.role.to_string())),
-            ("status", Json::from("starting")),
-            ("ended", Json::from(false)),
-            ("ok", Json::from(false)),
-        ];
-        let own = own.map(|(name, value)| (name.to_string(), value));
-        let facts = match &self.facts {
-            Json::Object(facts) => {
-                facts.iter().map(|(name, it)| (name.to_string(), it.clone())).collect()
-            }
-            _ => Vec::new(),
-        };
-        object(own.into_iter().chain(facts))
+        self.wants = None;
     }
 }
 
 /// Something to be done in the world.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Effect {
     /// Move a file or folder to a place where nothing is yet.
     Move { from: String, to: String },
@@ -197,14 +140,28 @@ pub enum Effect {
     Append { place: String, line: String },
     /// Write a text to a place.
     Write { place: String, text: String },
-    /// Run a command, for no longer than this.
-    Run(Vec<String>, Duration),
-    /// Start an agent, once the step counts.
-    Start(Box<Agent>),
-    /// End an agent, likewise.
+    /// Run a command of this name. All commands of a step are one job, and the rest of the step is done
+    /// only if every one of them ends well.
+    Run { name: String, command: CommandRun },
+    /// Start a job that works in the background, once the step counts.
+    Start(Box<Job>),
+    /// End a job, once the step counts.
     End(String),
     /// Remove the state document.
     Remove,
+}
+
+impl Job {
+    /// The commands among the effects of a step: one job, which must end well before the rest is done.
+    pub fn of_commands(effects: &[Effect]) -> Option<Job> {
+        let commands = effects.iter().filter_map(|effect| match effect {
+            Effect::Run { name, command } => Some((name.clone(), command.clone())),
+            _ => None,
+        });
+        let mut commands = commands.peekable();
+        commands.peek()?;
+        Some(Job::commands(commands))
+    }
 }
 
 /// A change of phase.

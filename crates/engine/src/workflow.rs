@@ -1,18 +1,21 @@
 //! A workflow, resolved: every name is a number, every expression is known to parse.
 
+mod job_spec;
+
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
+use crate::actor::Actor;
 use crate::answer::{Outcome, Until};
-use crate::check::Check;
 use crate::definition::{ParamType, Reentry};
 use crate::diagnostic::Source;
 use crate::identity::Identity;
+use crate::job::Bound;
 use crate::json::Json;
-use crate::step::Actor;
 use crate::syntax::{Names, Parts};
 use crate::types::{Records, Type};
+
+pub use job_spec::JobSpec;
 
 /// Phases, and rules between them.
 #[derive(Clone, Debug)]
@@ -50,12 +53,7 @@ pub struct Workflow {
     /// The machine on the state document first, then the inner ones.
     pub machines: Vec<Machine>,
     pub actions: Vec<Action>,
-    pub checks: Vec<Check>,
-    /// Commands that rules run, by name.
-    pub commands: Vec<(String, Command)>,
-    pub reviewers: Vec<Reviewer>,
-    pub workers: Vec<Worker>,
-    pub agents: Vec<AgentKind>,
+    pub jobs: Vec<JobSpec>,
     pub texts: Vec<TextTemplate>,
     /// Files that are parts of texts.
     pub included: Vec<Arc<Source>>,
@@ -139,16 +137,12 @@ pub struct Rule {
     pub write: Vec<(TextId, TextId)>,
     /// Places, and where what is there is moved to.
     pub moved: Vec<(TextId, TextId)>,
-    /// Position among the workflow's workers.
-    pub work: Option<usize>,
-    /// Positions among the workflow's commands.
+    /// The jobs of an action that run before anything else of the rule is done, by their positions.
     pub run: Vec<usize>,
     pub remove: bool,
-    /// Position among the workflow's reviewers.
-    pub review: Option<usize>,
-    /// Position among the workflow's agents: what is started.
+    /// The job that is started, by its position.
     pub start: Option<usize>,
-    /// Which agents are ended.
+    /// Which jobs are ended.
     pub end: Option<Expression>,
     /// What programs know a refusal by.
     pub code: Option<String>,
@@ -206,53 +200,11 @@ pub enum Reply {
     Deny(TextId),
 }
 
-/// A command that a rule runs: the program and its arguments, and how long it may take.
-#[derive(Clone, Debug)]
-pub struct Command {
-    pub parts: Vec<TextId>,
-    pub timeout: Duration,
-}
-
-/// An agent that judges.
-#[derive(Clone, Debug)]
-pub struct Reviewer {
-    pub name: String,
-    pub prompt: TextId,
-    pub writes: TextId,
-    pub model: Option<TextId>,
-    /// Empty where the usual client is meant.
-    pub run: CommandLine,
-    pub timeout: Duration,
-}
-
-/// An agent that works.
-#[derive(Clone, Debug)]
-pub struct Worker {
-    pub name: String,
-    pub prompt: TextId,
-    pub run: CommandLine,
-    pub timeout: Duration,
-}
-
-/// A kind of agents that outlive whoever asked for them.
-#[derive(Clone, Debug)]
-pub struct AgentKind {
-    pub name: String,
-    pub role: Actor,
-    pub prompt: TextId,
-    pub model: Option<TextId>,
-    /// Empty where the usual client is meant.
-    pub run: CommandLine,
-    pub timeout: Duration,
-    /// One agent is started for each element.
-    pub each: Option<Expression>,
-    /// What the rules want to know of such an agent.
-    pub facts: Vec<(String, Expression)>,
-}
-
 /// A program and its arguments.
 #[derive(Clone, Debug)]
 pub enum CommandLine {
+    /// As they are.
+    Words(Vec<String>),
     /// A text with holes each.
     Texts(Vec<TextId>),
     /// An expression for the list of them.
@@ -264,14 +216,14 @@ impl CommandLine {
     pub fn texts(&self) -> &[TextId] {
         match self {
             CommandLine::Texts(parts) => parts,
-            CommandLine::Expression(_) => &[],
+            CommandLine::Words(_) | CommandLine::Expression(_) => &[],
         }
     }
 
     /// The expression, where it is one.
     pub fn expression(&self) -> Option<&Expression> {
         match self {
-            CommandLine::Texts(_) => None,
+            CommandLine::Words(_) | CommandLine::Texts(_) => None,
             CommandLine::Expression(list) => Some(list),
         }
     }
@@ -383,15 +335,24 @@ impl Workflow {
         self.actions.iter().find(|action| action.name == name)
     }
 
-    /// Whether a workflow's agents can ask for things themselves.
+    /// Whether some of a workflow's jobs can ask for things themselves.
     pub fn has_agents(&self) -> bool {
-        !self.agents.is_empty()
+        self.jobs.iter().any(|job| job.role.is_some())
+    }
+
+    /// The jobs whose results hold for the tree: what expressions read as `check.NAME`.
+    pub fn checks(&self) -> impl Iterator<Item = &JobSpec> {
+        self.jobs.iter().filter(|job| job.manner.bound == Bound::Tree)
+    }
+
+    /// The check of that name.
+    pub fn check(&self, name: &str) -> Option<&JobSpec> {
+        self.checks().find(|job| job.name == name)
     }
 
     /// Whether the command of a check is a constant that is empty.
     pub fn has_nothing_to_check(&self, name: &str) -> bool {
-        let check = self.checks.iter().find(|check| check.name == name);
-        let constant = check.and_then(|check| check.constant.as_ref());
+        let constant = self.check(name).and_then(|check| check.constant.as_ref());
         constant.is_some_and(|constant| {
             let found = self.constants.iter().find(|(known, _)| known == constant);
             matches!(found, Some((_, Json::List(list))) if list.0.is_empty())

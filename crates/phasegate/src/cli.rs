@@ -3,15 +3,14 @@
 
 mod accept_definition;
 mod action;
-mod agents;
 mod cancel;
-mod check;
 mod demo;
 mod doctor;
 mod draw;
 mod drive;
 mod eject;
 mod init;
+mod jobs;
 mod lint;
 mod list;
 mod log;
@@ -35,7 +34,7 @@ use clap_complete::Shell;
 use phasegate_clients::usual;
 use phasegate_engine::step::Event;
 use phasegate_runtime::caller;
-use phasegate_runtime::gate::{Found, Gate, GateError, Runs};
+use phasegate_runtime::gate::{Found, GateError, Runs};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::variables;
 
@@ -99,14 +98,12 @@ enum Command {
         after_help = "Example:\n  phasegate accept-definition triage/web --reason 'a better prompt'"
     )]
     AcceptDefinition(accept_definition::Options),
-    /// Run the checks of workflows now, or list them
-    #[command(after_help = "Examples:\n  phasegate check list\n  phasegate check run tests")]
-    Check(check::Options),
-    /// List the agents that work for the runs of this project
-    #[command(after_help = "Examples:\n  phasegate agents\n  phasegate agents --watch")]
-    Agents(agents::ListOptions),
-    /// Look at one agent
-    Agent(agents::Options),
+    /// List what runs for the runs of this project: checks, reviewers, workers, agents, commands
+    #[command(
+        aliases = ["agents", "agent", "check"],
+        after_help = "Examples:\n  phasegate jobs --watch\n  phasegate jobs logs -f\n  phasegate jobs run tests"
+    )]
+    Jobs(jobs::Options),
     /// Wait until something happens in a run
     #[command(
         after_help = "Examples:\n  phasegate wait --seconds 60\n  phasegate wait phases/web --status APPROVED"
@@ -146,12 +143,6 @@ enum Command {
         after_help = "Examples:\n  phasegate mcp\n  phasegate mcp --http 127.0.0.1:7421\n  phasegate mcp --workflow task"
     )]
     Mcp(mcp::Options),
-    /// Run what a stop needs and could not wait for; Phasegate calls this itself
-    #[command(hide = true)]
-    Errands {
-        /// The run
-        run: String,
-    },
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  phasegate completions bash > ~/.local/share/bash-completion/completions/phasegate"
@@ -279,9 +270,7 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Adopt(options) => owner::adopt(project, &options),
         Command::Release(options) => owner::release(project, &options),
         Command::AcceptDefinition(options) => accept_definition::run(project, &options),
-        Command::Check(options) => check::run(project, &options),
-        Command::Agents(options) => agents::list(project, &options),
-        Command::Agent(options) => agents::run(project, &options),
+        Command::Jobs(options) => jobs::run(project, &options),
         Command::Wait(options) => wait::run(project, &options),
         Command::Trust(options) => trust::run(project, &options),
         Command::Lint(options) => lint::run(project, &options),
@@ -293,11 +282,6 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Demo(options) => demo::run(project, &options),
         Command::Schema(options) => schema::run(project, &options),
         Command::Repl(options) => repl::run(project, &options),
-        Command::Errands { run } => {
-            let gate = Gate::new(project);
-            gate.run_errands(&gate.run(&run)?)?;
-            Ok(ExitCode::SUCCESS)
-        }
         Command::Mcp(options) => mcp::run(project, &options),
         Command::Completions { shell } => {
             let mut full = whole_command(project);

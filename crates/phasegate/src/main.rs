@@ -9,30 +9,22 @@ mod perform;
 mod print;
 mod request;
 mod statusline;
+mod supervise;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use phasegate_runtime::process;
+use phasegate_runtime::jobs;
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (folder, args) = cli::chosen_folder(&args);
     match args.first().and_then(|first| first.to_str()) {
-        Some(process::SUPERVISE) => supervise(&args[1..], false),
-        Some(process::SUPERVISE_SESSION) => supervise(&args[1..], true),
+        Some(jobs::SUPERVISE | jobs::SUPERVISE_SESSION) => supervise::main(args),
         Some("hook") => hook::main(folder, &args[1..]),
         Some("statusline") if args.len() == 1 => statusline::main(folder),
         // Old clients start a hook without its arguments: to them an exit code of 2 would be a block.
         None => cli::help(),
         _ => cli::main(folder),
     }
-}
-
-/// The side of [`process::run`] that watches.
-fn supervise(args: &[OsString], is_session: bool) -> ExitCode {
-    let args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let end = process::supervise(&args, is_session);
-    print::out(&serde_json::to_string(&end).unwrap_or_default());
-    ExitCode::SUCCESS
 }

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use phasegate_runtime::agents;
 use phasegate_runtime::caller;
 use phasegate_runtime::gate::Runs;
+use phasegate_runtime::jobs;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::variables;
 use tokio_util::sync::CancellationToken;
@@ -79,7 +79,7 @@ fn served(project: &Project, named: Option<&str>) -> Result<String, Failed> {
     }
     // An agent works for one run, and needs the tools of that.
     let token = std::env::var(variables::TOKEN).ok();
-    let own = token.as_deref().and_then(agents::parts).and_then(|(_, run, _)| run.split_once('/'));
+    let own = token.as_deref().and_then(jobs::parts).and_then(|(_, run, _)| run.split_once('/'));
     if let Some((workflow, _)) = own {
         return Ok(workflow.to_string());
     }

@@ -6,8 +6,8 @@ use phasegate_clients::surroundings;
 use phasegate_engine::step::Actor;
 use phasegate_engine::workflow::Workflow;
 
+use crate::jobs::{Supervisor, supervises};
 use crate::proc;
-use crate::process;
 use crate::run::RunId;
 
 /// How many processes are written down.
@@ -46,26 +46,8 @@ pub fn client() -> Option<String> {
         if surroundings::is_client(&name) {
             return Some(name);
         }
-        supervises(pid).map(|_| "a worker or a check of Phasegate".to_string())
+        supervises(pid).map(|_| "a job of Phasegate".to_string())
     })
-}
-
-/// Whether a process watches one that we have started, which is no person; and whether that leads the
-/// work itself.
-fn supervises(pid: u32) -> Option<bool> {
-    let words = proc::words(pid, 5);
-    let (program, words) = words.split_first()?;
-    // An agent's supervisor is told where it works first.
-    let agent = words.windows(2).any(|pair| pair == process::AGENT_RUN.map(str::as_bytes));
-    if !program.ends_with(b"phasegate") {
-        return None;
-    }
-    let is = |word: &str| words.first().is_some_and(|first| first == word.as_bytes());
-    match () {
-        () if agent || is(process::SUPERVISE) => Some(false),
-        () if is(process::SUPERVISE_SESSION) => Some(true),
-        () => None,
-    }
 }
 
 /// Who asks, as far as that is proven.
@@ -102,7 +84,8 @@ pub fn actor() -> Actor {
 /// Whether we run below something that Phasegate has started.
 pub fn is_supervised() -> bool {
     let above = proc::ancestors(MAX_PROCESSES);
-    above.len() >= MAX_PROCESSES || above.iter().any(|(_, pid)| supervises(*pid) == Some(false))
+    above.len() >= MAX_PROCESSES
+        || above.iter().any(|(_, pid)| supervises(*pid) == Some(Supervisor::Job))
 }
 
 /// Refuses what only a person may do.

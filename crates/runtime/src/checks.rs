@@ -1,271 +1,78 @@
-//! Checks: run by us, and known by the tree they ran on. A result counts while the tree is what it
-//! was; a check that runs holds a lock, so that whoever comes meanwhile sees it.
+//! What decisions know of checks: the results of jobs that are bound to the tree. A result counts while
+//! the tree is what it was.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use phasegate_engine::check::{Check, CheckResult};
-use phasegate_engine::digest::digest_of;
-use phasegate_engine::functions::filename;
-use phasegate_engine::glob;
-use phasegate_engine::workflow::Workflow;
-use serde::{Deserialize, Serialize};
+use indexmap::IndexMap;
+use phasegate_engine::check::CheckResult;
+use phasegate_engine::workflow::{CommandLine, Workflow};
 
-use crate::fault_point;
-use crate::git;
-use crate::paths::{self, Walk};
-use crate::process::{self, End, Streams};
-use crate::workspace::place::Place;
-
-/// How much of a log's end is kept with the result.
-const MAX_TAIL: u64 = 4_000;
-
-/// How long somebody may hold the lock only to look.
-const POLL: Duration = Duration::from_millis(200);
-
-/// Where checks keep what they know.
-const FOLDER: &str = ".phasegate/checks";
+use crate::jobs::{Ended, Record};
+use crate::tree::Tree;
 
 /// The checks of a workflow in a project, and what came of them.
 #[derive(Debug)]
 pub struct Checks {
-    root: PathBuf,
-    workflow: String,
-    declared: Vec<Check>,
-    /// Patterns of what is not a part of the tree: our own files, and the documents that we write.
-    apart: Vec<String>,
-    tree: OnceLock<Option<String>>,
-    /// Those that passed before, by name, as the run's ledger knows.
-    passed: BTreeMap<String, Passed>,
-    /// Those that ran for the event that is being decided.
-    fresh: BTreeMap<String, Ran>,
+    tree: Tree,
+    now: OnceLock<Option<String>>,
+    /// How each ended when it last ran as it is declared now.
+    ended: BTreeMap<String, Known>,
 }
 
-/// What came of a check that has just run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Ran {
-    /// The digest of the command.
-    command: String,
-    /// The tree that it ran on; none where the tree changed meanwhile.
-    tree: Option<String>,
-    at: Timestamp,
-    pub result: CheckResult,
-}
-
-/// A check that passed: it need not run again while the tree is what it was. One that failed does,
-/// since what it lacked may not be a part of the tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Passed {
-    command: String,
-    tree: String,
-    at: Timestamp,
-    seconds: u64,
-}
-
-impl Ran {
-    /// Whether it ran on that tree.
-    pub fn is_of(&self, tree: Option<&str>) -> bool {
-        self.tree.is_some() && self.tree.as_deref() == tree
-    }
-
-    /// What a ledger remembers of it, if it passed.
-    pub fn passed(&self) -> Option<Passed> {
-        let tree = self.tree.clone().filter(|_| self.result.ok)?;
-        let (command, at, seconds) = (self.command.clone(), self.at, self.result.seconds);
-        Some(Passed { command, tree, at, seconds })
-    }
-}
-
-/// Why a check did not run.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckError {
-    #[error("check {0} is running already")]
-    Running(String),
-    #[error("there is no check {0}")]
-    Unknown(String),
-    #[error("check {0} was given up")]
-    GivenUp(String),
-    #[error("check {0}: {1}")]
-    Io(String, io::Error),
+/// What is known of a check.
+#[derive(Debug)]
+struct Known {
+    ended: Ended,
+    /// It counts although the tree may have changed: it failed for the event that is being decided.
+    is_fresh: bool,
+    /// A failure that was answered already.
+    is_used: bool,
 }
 
 impl Checks {
-    /// The checks of a workflow in the project at `root`.
-    pub fn new(root: &Path, workflow: &Workflow) -> Checks {
-        let documents = match Place::of(&workflow.document) {
-            Place::Topic(folder, _) => format!("{folder}/**"),
-            place => place.path().to_string(),
-        };
-        Checks {
-            root: root.to_path_buf(),
-            workflow: workflow.name.clone(),
-            declared: workflow.checks.clone(),
-            apart: vec![".phasegate/**".into(), documents],
-            tree: OnceLock::new(),
-            passed: BTreeMap::new(),
-            fresh: BTreeMap::new(),
-        }
-    }
-
-    /// The same, with what is known of them.
-    #[must_use]
-    pub fn knowing(
-        self,
-        passed: &BTreeMap<String, Passed>,
-        fresh: &BTreeMap<String, Ran>,
+    /// The checks of a workflow, with the jobs of a run; those in `fresh` have just run for the event
+    /// that is being decided.
+    pub fn new(
+        root: &Path,
+        workflow: &Workflow,
+        jobs: &IndexMap<String, Record>,
+        fresh: &[String],
     ) -> Checks {
-        Checks { passed: passed.clone(), fresh: fresh.clone(), ..self }
+        let mut ended = BTreeMap::new();
+        for check in workflow.checks() {
+            let id = check.only_id();
+            let Some(job) = jobs.get(&id) else { continue };
+            let same = match (&check.run, job.run.as_slice()) {
+                (CommandLine::Words(words), [run]) => *words == run.words,
+                _ => false,
+            };
+            if let (Some(end), true) = (&job.ended, same) {
+                let is_fresh = fresh.contains(&id);
+                let known = Known { ended: end.clone(), is_fresh, is_used: job.used };
+                ended.insert(check.name.clone(), known);
+            }
+        }
+        Checks { tree: Tree::of(root, workflow), now: OnceLock::new(), ended }
     }
 
-    /// What came of a check on the tree as it is now, and a mark of both.
+    /// What came of a check on the tree as it is now, and a mark of both; none where it must run first.
+    ///
+    /// A check that failed for an event that nobody waited for any more counts once, if the tree is the
+    /// same. After that it runs again: what it lacked may not be a part of the tree.
     pub fn result(&self, name: &str) -> Option<(CheckResult, String)> {
-        let check = self.check(name)?;
-        let tree = self.tree.get_or_init(|| self.tree_now());
-        let mark = |summary: &str| format!("{} {summary}", tree.as_deref().unwrap_or_default());
-        if let Some(ran) = self.fresh.get(name) {
-            let fits = !ran.result.ok || (ran.tree.is_some() && ran.tree == *tree);
-            let mark = mark(&ran.result.summary());
-            return fits.then(|| (ran.result.clone(), mark));
-        }
-        let passed = self.passed.get(name)?;
-        let fits = passed.command == command(check) && Some(&passed.tree) == tree.as_ref();
-        let (ok, exit_code, seconds) = (true, Some(0), passed.seconds);
-        let result = CheckResult { ok, exit_code, seconds, ..CheckResult::default() };
-        let mark = mark(&result.summary());
+        let Known { ended, is_fresh, is_used } = self.ended.get(name)?;
+        let tree = self.tree();
+        let same = ended.tree.is_some() && ended.tree == tree;
+        let result = ended.result();
+        let fits = if result.ok { same } else { *is_fresh || same && !is_used };
+        let mark = format!("{} {}", tree.as_deref().unwrap_or_default(), result.summary());
         fits.then_some((result, mark))
     }
 
     /// What the tree is known by, looked up once.
     pub fn tree(&self) -> Option<String> {
-        self.tree.get_or_init(|| self.tree_now()).clone()
+        self.now.get_or_init(|| self.tree.now()).clone()
     }
-
-    /// What came of a check when it last ran, whoever asked for it, and whether the tree is still
-    /// the same: for people, not for rules.
-    pub fn last(&self, name: &str) -> Option<(CheckResult, bool)> {
-        let ran: Ran =
-            serde_json::from_slice(&fs::read(self.place(name, "json").ok()?).ok()?).ok()?;
-        let same = ran.tree.is_some() && ran.tree == *self.tree.get_or_init(|| self.tree_now());
-        Some((ran.result, same))
-    }
-
-    /// Since when a check has been running.
-    pub fn running_since(&self, name: &str) -> Option<Timestamp> {
-        let path = self.place(name, "lock").ok()?;
-        let file = File::open(&path).ok()?;
-        match file.try_lock_shared() {
-            Err(TryLockError::WouldBlock) => {
-                fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok())
-            }
-            _ => None,
-        }
-    }
-
-    /// Runs a check, for no longer than `most`.
-    ///
-    /// # Errors
-    /// Where it runs already, or cannot be run.
-    pub fn run(&self, name: &str, most: Duration) -> Result<Ran, CheckError> {
-        let check = self.check(name).ok_or_else(|| CheckError::Unknown(name.into()))?;
-        let failed = |error| CheckError::Io(name.into(), error);
-        let lock = self.place(name, "lock").map_err(failed)?;
-        if let Some(folder) = lock.parent() {
-            fs::create_dir_all(folder).map_err(failed)?;
-            paths::ignored_by_git(&self.root.join(FOLDER)).map_err(failed)?;
-        }
-        let options = OpenOptions::new().create(true).write(true).truncate(false).open(&lock);
-        let file = options.map_err(failed)?;
-        let since = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                // Somebody may only have looked whether it runs.
-                Err(TryLockError::WouldBlock) if since.elapsed() < POLL => {
-                    std::thread::sleep(POLL / 20);
-                }
-                Err(TryLockError::WouldBlock) => return Err(CheckError::Running(name.into())),
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
-            }
-        }
-        fault_point::reach("before-check");
-        fs::write(&lock, Timestamp::now().to_string()).map_err(failed)?;
-        let ran = self.attempt(check, most)?;
-        let text = serde_json::to_vec_pretty(&ran).map_err(|error| failed(error.into()))?;
-        fault_point::reach("after-check");
-        fs::write(self.place(name, "json").map_err(failed)?, text).map_err(failed)?;
-        Ok(ran)
-    }
-
-    fn attempt(&self, check: &Check, most: Duration) -> Result<Ran, CheckError> {
-        let failed = |error| CheckError::Io(check.name.clone(), error);
-        let before = self.tree_now();
-        let path = self.place(&check.name, "log").map_err(failed)?;
-        let since = Instant::now();
-        let timeout = check.timeout.min(most);
-        let streams = Streams { input: None, output: None, log: &path };
-        let end = process::run(&check.run, &self.root, timeout, &streams, &[]).map_err(failed)?;
-        let seconds = since.elapsed().as_secs();
-        let mut tail = process::tail(&path, MAX_TAIL).map_err(failed)?;
-        let (exit_code, note) = match &end {
-            End::GivenUp => return Err(CheckError::GivenUp(check.name.clone())),
-            End::Exited(code) => (Some(*code), None),
-            End::Killed(signal) => (None, Some(format!("It was killed by signal {signal}."))),
-            End::TimedOut => {
-                (None, Some(format!("It took longer than {} seconds.", timeout.as_secs())))
-            }
-            End::Flooded => (None, Some("It printed without end and was stopped.".to_string())),
-            End::NotStarted(why) => (None, Some(why.clone())),
-        };
-        if let Some(note) = note {
-            tail = format!("{tail}\n{note}").trim_start().to_string();
-        }
-        let (ok, timed_out) = (exit_code == Some(0), end == End::TimedOut);
-        let result = CheckResult { ok, exit_code, timed_out, seconds, tail };
-        let tree = before.filter(|before| self.tree_now().as_ref() == Some(before));
-        Ok(Ran { command: command(check), tree, at: Timestamp::now(), result })
-    }
-
-    fn check(&self, name: &str) -> Option<&Check> {
-        self.declared.iter().find(|check| check.name == name)
-    }
-
-    /// What the tree is known by, as it is now.
-    pub fn tree_now(&self) -> Option<String> {
-        let place = paths::inside(&self.root, &format!("{FOLDER}/tree")).ok()?;
-        fs::create_dir_all(&place).ok()?;
-        paths::ignored_by_git(&self.root.join(FOLDER)).ok()?;
-        // Two kinds of marks never compare equal, so one that fails for a moment is asked again.
-        let by_git = || git::tree(&self.root, &place, &self.apart);
-        let by_names = || if git::is_there() { None } else { self.listing() };
-        by_git().or_else(by_git).or_else(by_names)
-    }
-
-    /// Without git: which files there are, how large, and when each was changed.
-    fn listing(&self) -> Option<String> {
-        let files = Walk::new(&self.root).files("**").ok()?;
-        let files =
-            files.iter().filter(|file| !self.apart.iter().any(|it| glob::matches(it, file)));
-        let lines = files.map(|file| {
-            let meta = fs::metadata(self.root.join(file)).ok();
-            let time = meta.as_ref().and_then(|meta| meta.modified().ok());
-            format!("{file} {:?} {time:?}\n", meta.map(|meta| meta.len()))
-        });
-        let lines: Vec<String> = lines.collect();
-        Some(digest_of(lines.iter().map(String::as_bytes)))
-    }
-
-    fn place(&self, name: &str, extension: &str) -> io::Result<PathBuf> {
-        let (workflow, name) = (filename(&self.workflow), filename(name));
-        let place = format!("{FOLDER}/{workflow}/{name}.{extension}");
-        paths::inside(&self.root, &place).map_err(|why| io::Error::other(why.to_string()))
-    }
-}
-
-fn command(check: &Check) -> String {
-    digest_of(check.run.iter().flat_map(|part| [part.as_bytes(), b"\0"]))
 }

@@ -1,16 +1,18 @@
 //! The one way that every event takes: find the run, lock it, load it, decide, commit, answer.
 
 mod act;
-mod agents;
+mod begin;
 mod commit;
-mod detached;
+mod consent;
+mod create;
 mod document;
 mod effects;
-mod errands;
 mod find;
+mod jobs;
 #[cfg(test)]
 mod on_memory;
 mod pin;
+mod put;
 mod runs;
 mod sessions;
 mod show;
@@ -21,7 +23,8 @@ mod transaction;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use phasegate_engine::answer::Answer;
 use phasegate_engine::decide::Fault;
@@ -29,14 +32,11 @@ use phasegate_engine::json::Json;
 use phasegate_engine::workflow::Workflow;
 
 use crate::catalog::{Entry, LoadError};
-use crate::checks::CheckError;
 use crate::project::Project;
 use crate::run::RunId;
 use crate::store::{Store, StoreError};
-use crate::worker::Watch;
 use crate::workspace::{Documents, Workspace};
 
-pub use detached::ERRANDS;
 pub use find::{Found, Listed};
 pub use runs::Report;
 pub use sessions::{LEASE, Sign, Standing};
@@ -55,9 +55,9 @@ pub struct Answered {
     pub notes: Vec<String>,
     /// The run was over already, and only that was said.
     pub over: bool,
-    /// The run has agents.
-    pub agents: bool,
-    /// The agents that were recorded, by id: they start at once.
+    /// The run has jobs.
+    pub has_jobs: bool,
+    /// The jobs in the background that were recorded, by id: they start at once.
     pub started: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl Answered {
             block_exit: 0,
             notes: Vec::new(),
             over: false,
-            agents: false,
+            has_jobs: false,
             started: Vec::new(),
         }
     }
@@ -109,8 +109,6 @@ pub enum GateError {
     /// A process could not be started, or its files could not be used.
     #[error(transparent)]
     Process(#[from] std::io::Error),
-    #[error(transparent)]
-    Check(#[from] CheckError),
     /// A text or a guard of the workflow failed.
     #[error("{0}")]
     Fault(String),
@@ -123,6 +121,9 @@ impl From<Fault> for GateError {
         GateError::Fault(fault.message)
     }
 }
+
+/// Who sees what a job prints, as it prints it.
+pub type Watch = dyn Fn(&[u8]);
 
 /// The runs of a project, to look at: nothing here writes, starts or ends anything.
 pub struct Runs<'p> {
@@ -155,7 +156,7 @@ impl<'p> Runs<'p> {
     }
 }
 
-/// A project's gate: it acts on the runs, and sees to what has become of their agents.
+/// A project's gate: it acts on the runs, and sees to what has become of their jobs.
 pub struct Gate<'p> {
     runs: Runs<'p>,
     /// The journal line that this process wrote last: where its step did not take effect, because
@@ -163,9 +164,11 @@ pub struct Gate<'p> {
     own_line: RefCell<Option<(RunId, u64)>>,
     /// The documents of each workflow, as they were found.
     documents: RefCell<HashMap<String, Documents>>,
-    /// Who sees what a worker prints, as it prints it.
+    /// Who sees what a job prints that is waited for.
     watch: Option<&'p Watch>,
-    /// Whether it is that of a supervisor whose agent has ended.
+    /// Set when the person who waits for a job presses Ctrl-C.
+    interrupted: OnceLock<Arc<AtomicBool>>,
+    /// Whether it is that of a supervisor whose job has ended.
     supervises: bool,
 }
 
@@ -182,16 +185,17 @@ impl<'p> Gate<'p> {
     pub fn new(project: &'p Project) -> Gate<'p> {
         let runs = Runs::new(project);
         let (own_line, documents) = (RefCell::default(), RefCell::default());
-        Gate { runs, own_line, documents, watch: None, supervises: false }
+        let (watch, interrupted) = (None, OnceLock::new());
+        Gate { runs, own_line, documents, watch, interrupted, supervises: false }
     }
 
-    /// The same, with somebody who watches the workers.
+    /// The same gate, for a person who waits for jobs: sees them work, and can end them by Ctrl-C.
     #[must_use]
     pub fn watched(self, watch: &'p Watch) -> Gate<'p> {
         Gate { watch: Some(watch), ..self }
     }
 
-    /// The same, for a supervisor whose agent has ended: nobody ends with it.
+    /// The same gate, for a supervisor whose job has ended: nothing that it starts ends with it.
     #[must_use]
     pub fn supervising(self) -> Gate<'p> {
         Gate { supervises: true, ..self }

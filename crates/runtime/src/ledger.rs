@@ -12,9 +12,8 @@ use phasegate_engine::evidence::Reading;
 use phasegate_engine::step::Actor;
 use serde::{Deserialize, Serialize};
 
-use crate::agents::Record;
-use crate::checks::{Passed, Ran};
 use crate::governor::Tally;
+use crate::jobs::Record;
 use crate::store::Version;
 
 /// How many readings are remembered to tell whether something has changed.
@@ -77,6 +76,8 @@ pub struct Position {
     pub written: bool,
     /// The document was removed by a rule: the run is over.
     pub removed: bool,
+    /// There is no document yet: the run begins when its first commands have ended well.
+    pub beginning: bool,
     /// The version of the document in which the run was found finished: such a run is passed over
     /// without being read.
     pub finished: Option<Version>,
@@ -147,20 +148,9 @@ pub struct Session {
 #[serde(default)]
 pub struct Work {
     pub tally: Tally,
-    /// The check, review or worker that an event waits for.
-    pub checking: Option<Intent>,
-    /// Checks that passed, and on which tree.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub checks: BTreeMap<String, Passed>,
-    /// Checks that have failed for somebody who could not wait for them: they count once.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub failed: BTreeMap<String, Ran>,
-    /// Why a review that somebody could not wait for has no verdict: that is said once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unreviewed: Option<String>,
-    /// The agents that were started, by id.
+    /// The jobs of the run, by id. One that is waited for gives way to the next of its name.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
-    pub agents: IndexMap<String, Record>,
+    pub jobs: IndexMap<String, Record>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
@@ -207,41 +197,9 @@ pub struct Last {
     pub at: Timestamp,
     pub event: String,
     pub answer: Answer,
-    /// It waits for what another process does for the run.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub elsewhere: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
-fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-/// What was begun for an event that waits for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Intent {
-    pub what: JobKind,
-    pub name: String,
-    pub since: Timestamp,
-}
-
-/// A kind of what is done for an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum JobKind {
-    Check,
-    Review,
-    Work,
-}
-
-impl fmt::Display for JobKind {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        out.write_str(match self {
-            JobKind::Check => "check",
-            JobKind::Review => "review",
-            JobKind::Work => "work",
-        })
-    }
+    /// The job that it waits for, by id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
 }
 
 /// A block, and the world in which it was given.
@@ -315,13 +273,12 @@ impl Ledger {
     /// nothing of agents, of the definition or of what was used up.
     #[must_use]
     pub fn after(self, old: Ledger) -> Ledger {
-        let mut work = Work { checking: old.work.checking, ..self.work };
+        let mut work = self.work;
         work.tally = old.work.tally.at_least(&work.tally);
-        work.checks.extend(old.work.checks);
-        for (id, agent) in old.work.agents {
-            // An end that somebody has heard of is heard of.
-            if agent.is_over() || !work.agents.contains_key(&id) {
-                work.agents.insert(id, agent);
+        for (id, job) in old.work.jobs {
+            // An end that the rules have heard of is heard of.
+            if job.is_over() || !work.jobs.contains_key(&id) {
+                work.jobs.insert(id, job);
             }
         }
         let is_known = !old.definition.digest.is_empty();
@@ -357,7 +314,7 @@ impl Ledger {
         is_over
             && cancelled.is_none_or(|cancelled| cancelled.told)
             && self.session.pending_notices.is_empty()
-            && self.work.agents.values().all(Record::is_over)
+            && self.work.jobs.values().all(Record::is_over)
     }
 
     /// The outcome that was last recorded.

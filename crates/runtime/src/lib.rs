@@ -1,30 +1,29 @@
 //! The world around the engine: where projects, workflows and runs are found, how they are stored,
 //! what evidence the disk holds, and the one way that every event takes.
 
-pub mod agents;
 pub mod caller;
 pub mod catalog;
-pub mod checks;
+mod checks;
 pub mod condition;
 pub mod config;
+pub mod exclusive;
 pub mod fault_log;
 mod fault_point;
 pub mod gate;
 mod git;
 mod governor;
+pub mod jobs;
 pub mod journal;
 pub mod ledger;
 mod notify;
 mod paths;
 mod proc;
-pub mod process;
 pub mod project;
-mod reviewer;
 pub mod run;
 pub mod store;
+mod tree;
 pub mod trust;
 mod whole_file;
-mod worker;
 mod workspace;
 pub mod world;
 

@@ -12,9 +12,9 @@ use phasegate_engine::check::CheckResult;
 use phasegate_engine::evidence::{Evidence, NoEvidence};
 use phasegate_engine::json::Json;
 
-use crate::agents::Record;
 use crate::checks::Checks;
 use crate::git;
+use crate::jobs::{self, Record};
 use crate::paths::{Walk, inside};
 use crate::workspace::place::Place;
 use crate::workspace::topics;
@@ -48,14 +48,14 @@ pub struct World {
     told: ClientReport,
     turn: OnceLock<Vec<String>>,
     checks: Option<Checks>,
-    agents: IndexMap<String, Record>,
+    jobs: IndexMap<String, Record>,
 }
 
 impl World {
     /// The world of the project at `root`.
     pub fn new(root: &Path, told: ClientReport) -> World {
-        let (root, turn, agents) = (root.to_path_buf(), OnceLock::new(), IndexMap::new());
-        World { root, told, turn, checks: None, agents }
+        let (root, turn, jobs) = (root.to_path_buf(), OnceLock::new(), IndexMap::new());
+        World { root, told, turn, checks: None, jobs }
     }
 
     /// The transcript lags behind the payload: the last message may not be in it yet.
@@ -67,10 +67,10 @@ impl World {
         }
     }
 
-    /// The same world, with the agents of a run.
+    /// The same world, with the jobs of a run.
     #[must_use]
-    pub fn with_agents(self, agents: &IndexMap<String, Record>) -> World {
-        World { agents: agents.clone(), ..self }
+    pub fn with_jobs(self, jobs: &IndexMap<String, Record>) -> World {
+        World { jobs: jobs.clone(), ..self }
     }
 
     /// The same world, with what came of a workflow's checks.
@@ -159,15 +159,13 @@ impl Evidence for World {
     }
 
     fn agents(&self) -> Json {
-        if self.agents.is_empty() {
-            return Json::Null;
-        }
-        let rows = self.agents.iter().map(|(id, agent)| agent.row(id));
-        Json::from(rows.collect::<Vec<_>>())
+        let background = self.jobs.iter().filter(|(_, job)| job.is_background());
+        let rows: Vec<Json> = background.map(|(id, job)| job.row(id)).collect();
+        if rows.is_empty() { Json::Null } else { Json::from(rows) }
     }
 
     fn log(&self, agent: &str, from: u64, most: u64) -> Option<(Vec<u8>, u64)> {
-        self.agents.get(agent)?.log(&self.root, from, most).ok()
+        jobs::part(&self.root, self.jobs.get(agent)?, from, most).ok()
     }
 
     fn check(&self, name: &str) -> Option<(CheckResult, String)> {

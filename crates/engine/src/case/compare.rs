@@ -1,9 +1,10 @@
 //! What a step did beside what its case expects of it.
 
-use super::{Decision, Expect, ExpectReview, ExpectWork};
+use super::{Decision, Expect, ExpectJob};
 use crate::answer::{Answer, FAULT, Outcome};
+use crate::job::{Job, JobKind};
 use crate::json::Json;
-use crate::step::{Agent, Effect, Review, Step, Work};
+use crate::step::{Effect, Step};
 
 /// What differs; empty where the step is what the case expects.
 pub(super) fn differences(expect: &Expect, step: &Step) -> Vec<String> {
@@ -18,8 +19,12 @@ pub(super) fn differences(expect: &Expect, step: &Step) -> Vec<String> {
     for (path, value) in &expect.state {
         found.state(path, value, &step.document);
     }
-    found.review(expect.review.as_ref(), step.review.as_ref());
-    found.work(expect.work.as_ref(), step.work.as_ref());
+    let is = |wanted: fn(&JobKind) -> bool| step.wants.as_deref().filter(|it| wanted(&it.kind));
+    let review = is(|kind| *kind == JobKind::Reviewer);
+    found.job("review", expect.review.as_ref(), review);
+    found.job("work", expect.work.as_ref(), is(|kind| *kind == JobKind::Worker));
+    // A check is wanted by a guard that could not be decided: the answer says so already.
+    found.job("job", expect.job.as_ref(), is(|kind| matches!(kind, JobKind::Other(_))));
     found.effects(expect, &step.effects);
     found.0
 }
@@ -88,39 +93,30 @@ impl Found {
         }
     }
 
-    fn review(&mut self, expected: Option<&ExpectReview>, asked: Option<&Review>) {
-        let by = expected.map_or("none", |review| &review.by);
-        self.compare("review", by, asked.map_or("none", |review| &review.reviewer));
-        let (Some(expected), Some(asked)) = (expected, asked) else { return };
+    fn job(&mut self, word: &str, expected: Option<&ExpectJob>, wanted: Option<&Job>) {
+        let by = expected.map_or("none", |job| &job.by);
+        self.compare(word, by, wanted.map_or("none", |job| &job.name));
+        let (Some(expected), Some(wanted)) = (expected, wanted) else { return };
         if let Some(file) = &expected.file {
-            self.compare("review's file", file, &asked.file);
+            self.compare("file", file, wanted.file.as_deref().unwrap_or_default());
         }
         if let Some(model) = &expected.model {
-            self.compare("model", model, asked.model.as_deref().unwrap_or_default());
+            self.compare("model", model, wanted.model.as_deref().unwrap_or_default());
         }
         for part in &expected.says {
-            self.contains("prompt", part, &asked.prompt);
-        }
-    }
-
-    fn work(&mut self, expected: Option<&ExpectWork>, asked: Option<&Work>) {
-        let by = expected.map_or("none", |work| &work.by);
-        self.compare("work", by, asked.map_or("none", |work| &work.worker));
-        let (Some(expected), Some(asked)) = (expected, asked) else { return };
-        for part in &expected.says {
-            self.contains("prompt", part, &asked.prompt);
+            self.contains("prompt", part, wanted.prompt.as_deref().unwrap_or_default());
         }
     }
 
     fn effects(&mut self, expect: &Expect, effects: &[Effect]) {
-        let (mut starts, mut ends, mut runs) = (Vec::<&Agent>::new(), Vec::new(), Vec::new());
+        let (mut starts, mut ends, mut runs) = (Vec::<&Job>::new(), Vec::new(), Vec::new());
         let (mut writes, mut moves, mut lines) = (Vec::new(), Vec::new(), Vec::new());
         let mut removes = false;
         for effect in effects {
             match effect {
-                Effect::Start(agent) => starts.push(agent),
+                Effect::Start(job) => starts.push(job),
                 Effect::End(id) => ends.push(id.as_str()),
-                Effect::Run(parts, _) => runs.push(parts),
+                Effect::Run { command, .. } => runs.push(&command.words),
                 // A place that comes out empty is how a rule writes nothing.
                 Effect::Write { place, .. } if place.trim().is_empty() => {}
                 Effect::Write { place, text } => writes.push((place.as_str(), text.as_str())),
@@ -129,11 +125,11 @@ impl Found {
                 Effect::Remove => removes = true,
             }
         }
-        let ids: Vec<&str> = starts.iter().map(|agent| agent.id.as_str()).collect();
+        let ids: Vec<&str> = starts.iter().map(|job| job.id.as_str()).collect();
         self.compare("starts", &expect.starts.join(", "), &ids.join(", "));
         for part in &expect.prompts {
-            for agent in &starts {
-                self.contains("prompt", part, &agent.prompt);
+            for job in &starts {
+                self.contains("prompt", part, job.prompt.as_deref().unwrap_or_default());
             }
         }
         self.compare("ends", &expect.ends.join(", "), &ends.join(", "));

@@ -4,9 +4,10 @@ use super::facts::fault_at;
 use super::{Deciding, Fault, MOST_TRIED};
 use crate::answer::Answer;
 use crate::functions::object;
+use crate::job::{CommandRun, Job};
 use crate::json::Json;
-use crate::step::{Agent, Effect, Event, Move, Review, Tried, Work};
-use crate::workflow::{AgentKind, CommandLine, PhaseId, Reply, Reviewer, Rule, Worker};
+use crate::step::{Effect, Event, Move, Tried};
+use crate::workflow::{CommandLine, JobSpec, PhaseId, Reply, Rule, TextId};
 
 impl<'w> Deciding<'w> {
     pub(super) fn holds(&mut self, rule: &'w Rule) -> Result<bool, Fault> {
@@ -83,29 +84,9 @@ impl<'w> Deciding<'w> {
         }
     }
 
-    pub(super) fn review(&mut self, reviewer: &'w Reviewer) -> Result<Review, Fault> {
-        let run = self.command_line(&reviewer.run)?;
-        Ok(Review {
-            reviewer: reviewer.name.clone(),
-            prompt: self.text(reviewer.prompt)?,
-            file: self.text(reviewer.writes)?,
-            model: reviewer.model.map(|model| self.text(model)).transpose()?,
-            run,
-            timeout: reviewer.timeout,
-        })
-    }
-
-    pub(super) fn work(&mut self, worker: &'w Worker) -> Result<Work, Fault> {
-        Ok(Work {
-            worker: worker.name.clone(),
-            prompt: self.text(worker.prompt)?,
-            run: self.command_line(&worker.run)?,
-            timeout: worker.timeout,
-        })
-    }
-
     fn command_line(&mut self, line: &'w CommandLine) -> Result<Vec<String>, Fault> {
         match line {
+            CommandLine::Words(words) => Ok(words.clone()),
             CommandLine::Texts(parts) => parts.iter().map(|part| self.text(*part)).collect(),
             CommandLine::Expression(list) => {
                 let parts = self.evaluate(list)?;
@@ -115,9 +96,9 @@ impl<'w> Deciding<'w> {
         }
     }
 
-    /// The agents that a rule starts: one, or one for each element of a list.
-    fn start(&mut self, kind: &'w AgentKind) -> Result<Vec<Effect>, Fault> {
-        let items = match &kind.each {
+    /// The jobs in the background that a rule starts: one, or one for each element of a list.
+    fn start(&mut self, spec: &'w JobSpec) -> Result<Vec<Effect>, Fault> {
+        let items = match &spec.each {
             None => vec![Json::Null],
             Some(each) => {
                 let list = self.evaluate(each)?;
@@ -127,47 +108,50 @@ impl<'w> Deciding<'w> {
                 items.map_err(|error| Fault::new(error.to_string()))?
             }
         };
-        let before = std::mem::replace(&mut self.agent, Json::Null);
-        let started = items.into_iter().map(|item| self.start_one(kind, item)).collect();
-        self.agent = before;
-        started
+        let jobs = items.into_iter().map(|item| {
+            let job = self.start_one(spec, item)?;
+            self.started.push(job.row());
+            // What is derived from the agents is derived anew.
+            self.bound.iter_mut().for_each(|bound| bound.lets.clear());
+            Ok(Effect::Start(Box::new(job)))
+        });
+        jobs.collect()
     }
 
-    fn start_one(&mut self, kind: &'w AgentKind, item: Json) -> Result<Effect, Fault> {
-        let known = match self.recorder.agents() {
-            Json::List(agents) => agents.0.len(),
-            _ => 0,
+    /// A job, with what it is told. Its texts see it as `agent`.
+    pub(super) fn start_one(&mut self, spec: &'w JobSpec, item: Json) -> Result<Job, Fault> {
+        let id = if spec.manner.waits {
+            spec.only_id()
+        } else {
+            let known = match self.recorder.agents() {
+                Json::List(agents) => agents.0.len(),
+                _ => 0,
+            };
+            format!("{}-{}", spec.name, known + self.started.len() + 1)
         };
-        let number = known + self.started.len() + 1;
-        let id = format!("{}-{number}", kind.name);
-        let role = kind.role.to_string();
+        let role = spec.role.map_or(Json::Null, |role| Json::from(role.to_string()));
         let mut members = vec![
             ("id".to_string(), Json::from(id.as_str())),
-            ("kind".to_string(), Json::from(kind.name.as_str())),
-            ("role".to_string(), Json::from(role.as_str())),
+            ("kind".to_string(), Json::from(spec.name.as_str())),
+            ("role".to_string(), role),
             ("item".to_string(), item),
         ];
-        self.agent = object(members.iter().cloned());
-        for (name, value) in &kind.facts {
+        let before = std::mem::replace(&mut self.agent, object(members.iter().cloned()));
+        for (name, value) in &spec.facts {
             let value = self.evaluate(value)?;
             let value = Json::from_value(&value).map_err(|error| Fault::new(error.to_string()))?;
             members.push((name.clone(), value));
         }
         self.agent = object(members.iter().cloned());
-        let agent = Agent {
-            id,
-            kind: kind.name.clone(),
-            role: kind.role,
-            facts: object(members.split_off(3)),
-            prompt: self.text(kind.prompt)?,
-            run: self.command_line(&kind.run)?,
-            model: kind.model.map(|model| self.text(model)).transpose()?,
-            timeout: kind.timeout,
-        };
-        self.started.push(agent.row());
-        // What is derived from the agents is derived anew.
-        self.bound.iter_mut().for_each(|bound| bound.lets.clear());
-        Ok(Effect::Start(Box::new(agent)))
+        let words = self.command_line(&spec.run)?;
+        let is_usual = words.is_empty();
+        let run = CommandRun { words, timeout: spec.timeout };
+        let run = if is_usual { Vec::new() } else { vec![run] };
+        let mut text = |id: Option<TextId>| id.map(|id| self.text(id)).transpose();
+        let (prompt, file, model) = (text(spec.prompt)?, text(spec.writes)?, text(spec.model)?);
+        self.agent = before;
+        let facts = object(members.split_off(3));
+        Ok(Job { facts, prompt, file, model, ..spec.job(id, run) })
     }
 
     /// The line that the workflow keeps of a step: of every move, and of every action but those that
@@ -175,7 +159,7 @@ impl<'w> Deciding<'w> {
     pub(super) fn transcribe(&mut self, event: &Event, answer: &Answer) -> Result<(), Fault> {
         let Some((place, line)) = self.workflow.transcript else { return Ok(()) };
         let refused = matches!(answer, Answer::Deny { .. });
-        let waits = self.review.is_some() || self.work.is_some();
+        let waits = self.wants.is_some();
         if refused || waits || (event.is_question() && self.moves.is_empty()) {
             return Ok(());
         }
@@ -189,10 +173,10 @@ impl<'w> Deciding<'w> {
         // Commands come first: one that fails must leave nothing behind.
         let mut effects = Vec::new();
         for command in &rule.run {
-            let (_, command) = &self.workflow.commands[*command];
-            let parts: Result<Vec<String>, Fault> =
-                command.parts.iter().map(|part| self.text(*part)).collect();
-            effects.push(Effect::Run(parts?, command.timeout));
+            let spec = &self.workflow.jobs[*command];
+            let words = self.command_line(&spec.run)?;
+            let command = CommandRun { words, timeout: spec.timeout };
+            effects.push(Effect::Run { name: spec.name.clone(), command });
         }
         for (from, to) in &rule.moved {
             let (from, to) = (self.text(*from)?, self.text(*to)?);
@@ -202,8 +186,8 @@ impl<'w> Deciding<'w> {
             let (place, text) = (self.text(*place)?, self.text(*text)?);
             effects.push(Effect::Write { place, text });
         }
-        if let Some(kind) = rule.start {
-            effects.extend(self.start(&self.workflow.agents[kind])?);
+        if let Some(job) = rule.start {
+            effects.extend(self.start(&self.workflow.jobs[job])?);
         }
         if let Some(ids) = &rule.end {
             let ids = self.evaluate(ids)?;
@@ -218,5 +202,5 @@ impl<'w> Deciding<'w> {
 }
 
 fn fault_of(rule: &Rule, error: &minijinja::Error) -> Fault {
-    Fault::new(format!("rule `{}`: `end` is no list of agents: {error}", rule.label))
+    Fault::new(format!("rule `{}`: `end` is not a list of jobs: {error}", rule.label))
 }

@@ -87,6 +87,7 @@ impl Reader<'_> {
         let reviewers = self.named(&mut root, "reviewer");
         let workers = self.named(&mut root, "worker");
         let agents = self.named(&mut root, "agent");
+        let jobs = self.named(&mut root, "job");
         let outer = self.machine(&mut root);
         let head = self.rest(root)?;
         Some(Definition {
@@ -101,6 +102,7 @@ impl Reader<'_> {
             reviewers,
             workers,
             agents,
+            jobs,
         })
     }
 
@@ -221,8 +223,8 @@ fn meant(message: &str) -> Option<&str> {
     let (unknown, known) = names.split_first()?;
     // Tables are taken out before serde sees the rest, so it does not know their names.
     let tables = [
-        "action", "agent", "any", "check", "command", "const", "let", "machine", "phase", "record",
-        "reviewer", "state", "worker",
+        "action", "agent", "any", "check", "command", "const", "job", "let", "machine", "phase",
+        "record", "reviewer", "state", "worker",
     ];
     let tables = tables.into_iter().filter(|_| known.contains(&"name") || known.contains(&"each"));
     closest(unknown, known.iter().copied().chain(tables))

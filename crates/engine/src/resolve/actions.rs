@@ -1,21 +1,14 @@
-//! What can be asked of a workflow, and what it runs: actions, checks, commands and reviewers.
-
-use std::time::Duration;
+//! What can be asked of a workflow.
 
 use toml::Spanned;
 
 use super::Resolver;
 use super::records::literal;
-use crate::check::{self, Check};
-use crate::definition::{
-    ActionText, AgentText, By, CheckText, CommandLineText, CommandText, ParamText, ParamType,
-    ReviewerText, WorkerText,
-};
+use crate::definition::{ActionText, By, ParamText, ParamType};
 use crate::events::EventKind;
-use crate::json::Json;
 use crate::step::Actor;
 use crate::types::{Records, Type};
-use crate::workflow::{Action, AgentKind, Command, CommandLine, Does, Param, Reviewer, Worker};
+use crate::workflow::{Action, Does, Param};
 
 impl Resolver<'_> {
     pub(super) fn action(
@@ -138,131 +131,6 @@ impl Resolver<'_> {
             default: text.default.as_ref().map(literal),
             optional: text.optional,
             people_only: !by.is_empty(),
-        }
-    }
-
-    pub(super) fn agent(&mut self, name: &Spanned<String>, text: &AgentText) -> AgentKind {
-        if !matches!(text.role, Actor::Worker | Actor::Reviewer) {
-            self.error(name.span(), "shape", "an agent is a `worker` or a `reviewer`");
-        }
-        let own = ["id", "kind", "role", "status", "ended", "ok"];
-        if let Some(taken) = text.facts.keys().find(|fact| own.contains(&fact.as_str())) {
-            self.error(name.span(), "name", format!("every agent has a `{taken}` already"));
-        }
-        let prompt = self.prompt(&text.prompt);
-        let source = self.source.clone();
-        let model = text.model.as_ref();
-        let model = model.map(|model| self.inline(model.get_ref().clone(), source, model.span()));
-        let run = self.command_line(text.run.as_ref());
-        let timeout = self.timeout(name, text.timeout.as_deref());
-        let each = text.each.as_ref().map(|each| self.expression(each));
-        let facts = text.facts.iter();
-        let facts = facts.map(|(name, value)| (name.clone(), self.expression(value))).collect();
-        let name = name.get_ref().clone();
-        AgentKind { name, role: text.role, prompt, model, run, timeout, each, facts }
-    }
-
-    pub(super) fn command(
-        &mut self,
-        name: &Spanned<String>,
-        text: &CommandText,
-    ) -> (String, Command) {
-        if text.run.is_empty() {
-            self.error(
-                name.span(),
-                "shape",
-                "`run` is empty: it names a program and its arguments",
-            );
-        }
-        let source = self.source.clone();
-        let parts = text.run.iter();
-        let parts =
-            parts.map(|part| self.inline(part.get_ref().clone(), source.clone(), part.span()));
-        let parts = parts.collect();
-        (
-            name.get_ref().clone(),
-            Command { parts, timeout: self.timeout(name, text.timeout.as_deref()) },
-        )
-    }
-
-    pub(super) fn reviewer(&mut self, name: &Spanned<String>, text: &ReviewerText) -> Reviewer {
-        let source = self.source.clone();
-        let prompt = self.prompt(&text.prompt);
-        let mut hole = |text: &Spanned<String>| {
-            self.inline(text.get_ref().clone(), source.clone(), text.span())
-        };
-        let writes = hole(&text.writes);
-        let model = text.model.as_ref().map(hole);
-        let run = self.command_line(text.run.as_ref());
-        let timeout = self.timeout(name, text.timeout.as_deref());
-        Reviewer { name: name.get_ref().clone(), prompt, writes, model, run, timeout }
-    }
-
-    fn timeout(&mut self, name: &Spanned<String>, text: Option<&str>) -> Duration {
-        check::timeout(text).unwrap_or_else(|message| {
-            self.error(name.span(), "shape", message);
-            Duration::ZERO
-        })
-    }
-
-    pub(super) fn check(
-        &mut self,
-        name: &Spanned<String>,
-        text: &CheckText,
-        constants: &[(String, Json)],
-    ) -> Check {
-        let run = match text.run.get_ref() {
-            CommandLineText::Texts(parts) => {
-                if parts.is_empty() {
-                    let message = "`run` is empty: it names a program and its arguments";
-                    self.error(text.run.span(), "shape", message);
-                }
-                parts.clone()
-            }
-            CommandLineText::Expression(constant) => {
-                let known = constants.iter().find(|(known, _)| known == constant);
-                let list = match known {
-                    Some((_, Json::List(list))) => Some(&list.0),
-                    _ => None,
-                };
-                let parts = list.and_then(|parts| {
-                    parts.iter().map(|part| part.as_str().map(str::to_string)).collect()
-                });
-                parts.unwrap_or_else(|| {
-                    let message = format!("`{constant}` is no constant that has a list of texts");
-                    self.error(text.run.span(), "shape", message);
-                    Vec::new()
-                })
-            }
-        };
-        let timeout = self.timeout(name, text.timeout.as_deref());
-        let constant = match text.run.get_ref() {
-            CommandLineText::Texts(_) => None,
-            CommandLineText::Expression(constant) => Some(constant.clone()),
-        };
-        Check { name: name.get_ref().clone(), about: text.about.clone(), run, constant, timeout }
-    }
-
-    pub(super) fn worker(&mut self, name: &Spanned<String>, text: &WorkerText) -> Worker {
-        let prompt = self.prompt(&text.prompt);
-        let run = self.command_line(Some(&text.run));
-        let timeout = self.timeout(name, text.timeout.as_deref());
-        Worker { name: name.get_ref().clone(), prompt, run, timeout }
-    }
-
-    fn command_line(&mut self, text: Option<&Spanned<CommandLineText>>) -> CommandLine {
-        let source = self.source.clone();
-        match text.map(|text| (text.get_ref(), text.span())) {
-            None => CommandLine::Texts(Vec::new()),
-            Some((CommandLineText::Texts(parts), span)) => {
-                let parts = parts.iter();
-                let parts =
-                    parts.map(|part| self.inline(part.clone(), source.clone(), span.clone()));
-                CommandLine::Texts(parts.collect())
-            }
-            Some((CommandLineText::Expression(list), span)) => {
-                CommandLine::Expression(self.expression(&Spanned::new(span, list.clone())))
-            }
         }
     }
 }

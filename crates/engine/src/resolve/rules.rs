@@ -7,7 +7,8 @@ use toml::Spanned;
 use super::Resolver;
 use crate::answer::Outcome;
 use crate::definition::{RuleText, Rules, ValueText};
-use crate::events::{EventKind, STOP, UNDECLARED};
+use crate::events::{EventKind, STOP, undeclared};
+use crate::job::JobKind;
 use crate::json::Json;
 use crate::step::always_label;
 use crate::workflow::{
@@ -49,7 +50,9 @@ impl Resolver<'_> {
         for event in &on {
             let actions = self.actions.clone();
             if EventKind::of(event) == EventKind::Action && !actions.contains(event) {
-                let known = UNDECLARED.iter().copied().chain(actions.iter().map(String::as_str));
+                let given = undeclared().map(str::to_string);
+                let known: Vec<String> = given.chain(actions).collect();
+                let known = known.iter().map(String::as_str);
                 self.unknown(span.clone(), "event or action", event, known);
             }
         }
@@ -83,16 +86,20 @@ impl Resolver<'_> {
                 (text(from), text(to))
             })
             .collect();
-        let workers = self.workers.clone();
-        let work = rule.work.as_ref().and_then(|name| self.position("worker", name, &workers));
-        let commands = self.commands.clone();
-        let run: Vec<usize> =
-            rule.run.iter().filter_map(|name| self.position("command", name, &commands)).collect();
-        let reviewers = self.reviewers.clone();
+        let is = |kind: JobKind| move |known: &JobKind| *known == kind;
+        let run: Vec<usize> = rule
+            .run
+            .iter()
+            .filter_map(|name| self.job_called(is(JobKind::Command), name))
+            .collect();
         let review = rule.review.as_ref();
-        let review = review.and_then(|name| self.position("reviewer", name, &reviewers));
-        let agents = self.agents.clone();
-        let start = rule.start.as_ref().and_then(|name| self.position("agent", name, &agents));
+        let review = review.and_then(|name| self.job_called(is(JobKind::Reviewer), name));
+        let work = rule.work.as_ref();
+        let work = work.and_then(|name| self.job_called(is(JobKind::Worker), name));
+        // The other words for a job have a key of their own.
+        let free = |kind: &JobKind| matches!(kind, JobKind::Agent | JobKind::Other(_));
+        let start = rule.start.as_ref().and_then(|name| self.job_called(free, name));
+        let start = start.or(review).or(work);
         let end = rule.end.as_ref().map(|ids| self.expression(ids));
         let (line, _) = self.source.position(span.start);
         let resolved = Rule {
@@ -108,16 +115,31 @@ impl Resolver<'_> {
             reply,
             write,
             moved,
-            work,
             run,
             remove: rule.remove,
-            review,
             start,
             end,
             code: rule.code.clone(),
         };
         self.shape(&resolved, rule);
         resolved
+    }
+
+    /// The position of a job among those of the kinds that a rule can mean.
+    fn job_called(
+        &mut self,
+        is_meant: impl Fn(&JobKind) -> bool,
+        name: &Spanned<String>,
+    ) -> Option<usize> {
+        let jobs = self.jobs.clone();
+        let found = jobs.iter().position(|job| is_meant(&job.kind) && job.name == *name.get_ref());
+        if found.is_none() {
+            let known = jobs.iter().filter(|job| is_meant(&job.kind));
+            let what = known.clone().next().map_or("job".into(), |job| job.kind.to_string());
+            let known: Vec<&str> = known.map(|job| job.name.as_str()).collect();
+            self.unknown(name.span(), &what, name.get_ref(), known);
+        }
+        found
     }
 
     /// The machine that a rule asks.
@@ -138,9 +160,10 @@ impl Resolver<'_> {
         let acts = !text.write.is_empty()
             || !text.moved.is_empty()
             || !text.run.is_empty()
-            || text.start.is_some()
             || text.end.is_some()
             || text.remove;
+        let waits = rule.start.is_some_and(|job| self.jobs[job].waits);
+        let acts = acts || rule.start.is_some() && !waits;
         let moves = text.goto.is_some() || !text.set.is_empty() || answers || acts;
         let asks = text.ask.is_some();
         let stops = |event: &String| EventKind::of(event) == EventKind::Stop;
@@ -160,7 +183,7 @@ impl Resolver<'_> {
             "an action cannot be blocked: `deny` it, or accept it with `set` or `goto`",
         );
         refuse(
-            !moves && !asks && text.review.is_none() && text.work.is_none(),
+            !moves && !asks && text.start.is_none() && text.review.is_none() && text.work.is_none(),
             "the rule does nothing: it needs `set`, `goto`, `ask` or an answer",
         );
         refuse(
@@ -171,13 +194,20 @@ impl Resolver<'_> {
             moves && asks,
             "a rule that asks an inner machine does nothing else: split it in two",
         );
+        let starts = [&text.start, &text.review, &text.work].into_iter().flatten().count();
+        refuse(starts > 1, "a rule has one of `start`, `review` and `work`");
         refuse(
-            rule.work.is_some() && (moves || asks || !only_actions),
+            waits && text.start.is_some() && (moves || asks || rule.on.is_empty()),
+            "a rule that starts a job and waits for it is about an event and does nothing else: what \
+             comes of it is for rules on `job-ended`",
+        );
+        refuse(
+            text.work.is_some() && (moves || asks || !only_actions),
             "a rule that starts a worker is about actions and does nothing else: what comes of it \
              is for rules on `work-finished`",
         );
         refuse(
-            rule.review.is_some() && (moves || asks || rule.on != [STOP]),
+            text.review.is_some() && (moves || asks || rule.on != [STOP]),
             "a rule that asks a reviewer is about a `stop` and does nothing else: what comes of it \
              is for rules on `review-finished`",
         );

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jiff::Timestamp;
-use phasegate_runtime::agents;
 use phasegate_runtime::caller;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{LEASE, Listed, Runs};
+use phasegate_runtime::jobs;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::variables;
 use serde::Serialize;
@@ -308,27 +308,19 @@ impl Doctor<'_> {
 
     fn orphans(&mut self) {
         let gate = Runs::new(self.project);
-        let known: Vec<String> = gate
-            .agents()
-            .into_iter()
-            .flat_map(|(_, agents)| agents.into_values().map(|agent| agent.folder))
-            .collect();
-        let alive = agents::alive(&self.project.root);
-        let lost: Vec<&String> = alive.iter().filter(|folder| !known.contains(folder)).collect();
+        let jobs = gate.jobs().into_iter().flat_map(|(_, jobs)| jobs.into_values());
+        let known: Vec<String> = jobs.map(|job| job.folder).collect();
+        let alive = jobs::alive(&self.project.root);
+        let lost: Vec<String> = alive.iter().filter(|it| !known.contains(it)).cloned().collect();
         if lost.is_empty() {
-            self.ok(
-                "agents",
-                "agent",
-                format!("{} agents at work, each known to its run", alive.len()),
-            );
+            let summary = format!("{} jobs at work, each known to its run", alive.len());
+            self.ok("jobs", "job", summary);
             return;
         }
-        let summary = format!("{} agents are at work that no run knows", lost.len());
-        let folder = format!("{}/{}", agents::FOLDER, lost[0]);
-        let remedy = format!("`touch {folder}/end-asked` ends the first");
-        let details = lost.iter().map(|folder| format!("{}/{folder}", agents::FOLDER)).collect();
-        let row = self.row("agents", "agent", Status::Warn, summary, Some(remedy));
-        row.details = details;
+        let summary = format!("{} jobs are at work that no run knows", lost.len());
+        let remedy = format!("`touch {}/end-asked` ends the first", lost[0]);
+        let row = self.row("jobs", "job", Status::Warn, summary, Some(remedy));
+        row.details = lost;
     }
 
     fn faults(&mut self) {

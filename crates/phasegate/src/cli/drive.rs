@@ -12,11 +12,12 @@ use clap::builder::PossibleValuesParser;
 use phasegate_clients::{CLIENTS, Client, Dialogue, Program, named, usual};
 use phasegate_engine::answer::{Answer, Outcome as Ended, Until};
 use phasegate_engine::functions::filename;
+use phasegate_engine::job::CommandRun;
 use phasegate_engine::step::Event;
-use phasegate_runtime::agents::Record;
 use phasegate_runtime::condition::Condition;
+use phasegate_runtime::exclusive::{Exclusive, try_exclusive};
 use phasegate_runtime::gate::{Found, Gate, Runs, Stop};
-use phasegate_runtime::process::{self, End, Streams};
+use phasegate_runtime::jobs::{self, Record, Spec, Supervisor};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::world::ClientReport;
 use serde::{Deserialize, Serialize};
@@ -154,8 +155,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             ExitCode::from(8)
         });
     }
-    let alone = process::try_exclusive(&project.root, FOLDER, &found.id)?;
-    let Some(_alone) = alone else {
+    let alone = try_exclusive(&project.root, FOLDER, &found.id)?;
+    let Some(alone) = alone else {
         return Err(Failed(format!("run {} is being driven already", found.id)));
     };
     fs::create_dir_all(&place)?;
@@ -194,6 +195,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         session,
         dialogue,
         place,
+        alone,
         state,
         first: options.prompt.clone(),
         time: Duration::from_secs(options.minutes.saturating_mul(60)),
@@ -240,6 +242,8 @@ struct Driver<'p> {
     session: String,
     dialogue: &'p dyn Dialogue,
     place: PathBuf,
+    /// Held while the run is driven: when it is let go, the turn ends.
+    alone: Exclusive,
     state: State,
     /// What the agent is told first.
     first: Option<String>,
@@ -305,7 +309,7 @@ impl Agent for Driver<'_> {
             // What works in the background is waited for: nobody else is there to do it.
             let background = matches!(answer, Answer::Allow { until: Some(Until::Background), .. });
             let alive = gate.run(&self.run).is_ok_and(|found| {
-                found.ledger.work.agents.values().any(|agent| !Record::is_over(agent))
+                found.ledger.work.jobs.values().any(|job| !Record::is_over(job))
             });
             if background && alive {
                 let seq = gate.run(&self.run)?.ledger.position.seq;
@@ -339,16 +343,18 @@ impl Agent for Driver<'_> {
         };
         self.state.turns += 1;
         self.keep()?;
-        let (input, output) = (self.place.join("prompt"), self.place.join("output"));
-        let log = self.place.join("log");
-        fs::write(&input, &told)?;
+        fs::write(self.place.join("prompt"), &told)?;
         let command = self.dialogue.command(self.state.session.as_deref());
         let ticker = Ticker::start(self.line(&first_line(&heard.text)));
-        let streams = Streams { input: Some(&input), output: Some(&output), log: &log };
         let resumed = self.state.session.is_some();
-        let end = process::run_session(&command, &self.project.root, self.time, &streams)?;
+        let run = vec![CommandRun { words: command.clone(), timeout: self.time }];
+        let held = Some(self.alone.path().to_path_buf());
+        let spec = Spec { run, answers: true, held, ..Spec::default() };
+        let folder = self.place.strip_prefix(&self.project.root).unwrap_or(&self.place);
+        let folder = folder.to_string_lossy();
+        let ended = jobs::run_attached(&self.project.root, &folder, &spec, Supervisor::Session);
+        let (ended, text) = ended?;
         drop(ticker);
-        let text = fs::read(&output).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let spoken = self.dialogue.spoken(&text);
         self.state.micro_dollars += spoken.cost.micro_dollars;
@@ -358,9 +364,9 @@ impl Agent for Driver<'_> {
         let gate = Gate::new(self.project);
         let found = gate.run(&self.run)?;
         gate.spend(&found, spoken.cost.micro_dollars)?;
-        if !matches!(end, End::Exited(0)) {
-            let why = end.in_words(self.time);
-            let tail = process::tail(&log, 1_000).unwrap_or_default();
+        if ended.exit_code != Some(0) {
+            let why = &ended.words;
+            let tail = jobs::tail(&self.place.join("log"), 1_000).unwrap_or_default();
             let said: String = spoken.text.chars().take(1_000).collect();
             let tail = format!("{tail}\n{said}");
             // A conversation that cannot be gone on with is begun anew.

@@ -9,7 +9,6 @@ use phasegate_engine::step::Actor;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Found, LEASE, Listed, Report, Runs};
-use phasegate_runtime::ledger::Intent;
 use phasegate_runtime::project::Project;
 use serde_json::{Value, json};
 
@@ -35,7 +34,8 @@ fn waits_for(gate: &Runs, run: &Found) -> Option<String> {
     let Answer::Allow { until: Some(until), message, .. } = &last.answer else {
         return None;
     };
-    if last.elsewhere && !gate.runs_errands(run) {
+    let awaited = last.waits_for.as_ref().and_then(|id| run.ledger.work.jobs.get(id));
+    if awaited.is_some_and(|job| gate.job_now(job).is_over()) {
         return Some("What it waited for is done: say something to the agent.".into());
     }
     let who = match until {
@@ -171,10 +171,11 @@ fn facts(project: &Project, run: &Found, report: &Report) -> Vec<String> {
 /// What somebody should know about a run, a line each.
 fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
     let waits = waits_for(gate, run).filter(|_| report.condition == Condition::Waiting);
-    let checking = run.ledger.work.checking.as_ref().map(|intent| {
-        let Intent { what, name, since } = intent;
-        let end = if gate.is_going_on(run, intent) { "" } else { ", and did not come to its end" };
-        format!("{what} {name} was started {}{end}", when::ago(*since))
+    let jobs = gate.jobs_of(run);
+    let working = jobs.values().filter(|job| job.manner.waits && !job.is_over());
+    let working = working.map(|job| {
+        let since = when::ago(job.started.unwrap_or(job.recorded));
+        format!("{} {} was started {since}", job.kind, job.name)
     });
     let cancelled = run.ledger.session.cancelled.as_ref().filter(|it| it.by != Actor::Human);
     let cancelled = cancelled.map(|it| {
@@ -184,6 +185,6 @@ fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
     let tampered = run.ledger.tamper.changes.iter();
     let tampered = tampered.map(|change| format!("{change} ({})", when::ago(change.at)));
     let outdated = gate.is_outdated(run).filter(|_| !report.condition.is_over());
-    let problems = report.problem.iter().cloned().chain(waits).chain(checking);
+    let problems = report.problem.iter().cloned().chain(waits).chain(working);
     problems.chain(cancelled).chain(tampered).chain(outdated).collect()
 }

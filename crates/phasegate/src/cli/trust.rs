@@ -42,6 +42,7 @@ fn show(workflow: &Workflow) {
 fn words(workflow: &Workflow, deed: Deed) -> String {
     let text = |id: TextId| &*workflow.texts[id.0].text;
     let line = |run: &CommandLine| match run {
+        CommandLine::Words(words) => format!("{words:?}"),
         CommandLine::Texts(parts) if parts.is_empty() => headless().program().to_string(),
         CommandLine::Texts(parts) => {
             format!("{:?}", parts.iter().map(|part| text(*part)).collect::<Vec<_>>())
@@ -51,19 +52,10 @@ fn words(workflow: &Workflow, deed: Deed) -> String {
         }
     };
     match deed {
-        Deed::Check(check) => format!("check {}: {:?}", check.name, check.run),
-        Deed::Command(name, command) => {
-            let parts: Vec<&str> = command.parts.iter().map(|part| text(*part)).collect();
-            format!("command {name}: {parts:?}")
+        Deed::Job(job) => {
+            let writes = job.writes.map(|place| format!(", writes {:?}", text(place)));
+            format!("{} {}: {}{}", job.kind, job.name, line(&job.run), writes.unwrap_or_default())
         }
-        Deed::Review(reviewer) => format!(
-            "reviewer {}: {}, writes {:?}",
-            reviewer.name,
-            line(&reviewer.run),
-            text(reviewer.writes)
-        ),
-        Deed::Work(worker) => format!("worker {}: {}", worker.name, line(&worker.run)),
-        Deed::Start(agent) => format!("agent {}: {}", agent.name, line(&agent.run)),
         Deed::Write(place) => format!("writes {:?}", text(place)),
         Deed::Move(from, to) => format!("moves {:?} to {:?}", text(from), text(to)),
         Deed::Append(place) => format!("adds lines to {:?}", text(place)),

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use phasegate_runtime::agents::Record;
 use phasegate_runtime::gate::Runs;
+use phasegate_runtime::jobs::Record;
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
@@ -25,7 +25,7 @@ pub struct Options {
     /// Wait until this is where the run stands, as APPROVED
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
-    /// Wait until no agent of the run is alive any more
+    /// Wait until no job of the run is at work any more
     #[arg(long, conflicts_with_all = ["status", "since"])]
     settled: bool,
     /// The revision that an earlier answer told; by default now
@@ -57,7 +57,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let status = status.unwrap_or_else(|| gate.report(&found).phase);
         let changed = match &options.status {
             Some(wanted) => status == *wanted,
-            None if options.settled => gate.agents_of(&found).values().all(Record::is_over),
+            None if options.settled => gate.jobs_of(&found).values().all(Record::is_over),
             None => *since.get_or_insert(now) < now,
         };
         if changed || Instant::now() >= deadline {

@@ -16,7 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use phasegate_engine::digest::digest;
-use phasegate_runtime::agents;
+use phasegate_runtime::jobs;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
@@ -137,7 +137,7 @@ pub async fn serve(
     let token = match token {
         Some(token) => digest(token.as_bytes()),
         None => {
-            let token = agents::secret().map_err(failed)?;
+            let token = jobs::secret().map_err(failed)?;
             print::note(&format!("token: {token}"));
             digest(token.as_bytes())
         }

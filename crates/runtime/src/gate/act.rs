@@ -4,23 +4,22 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome};
-use phasegate_engine::decide::{RunFacts, decide, params, phase_name, render};
+use phasegate_engine::decide::{params, phase_name, render};
 use phasegate_engine::digest::digest;
 use phasegate_engine::events::CANCEL;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Actor, Event, Step};
+use phasegate_engine::step::{Actor, Event};
 use phasegate_engine::workflow::{Param, TextId, Workflow};
 
 use super::document::run_facts;
-use super::errands::NO_LIMIT;
+use super::jobs::busy;
+use super::put::NO_LIMIT;
 use super::sessions::{Standing, standing};
-use super::tamper::protected;
 use super::transaction::{Change, Locked, Open, Then, line_about};
 use super::{Answered, Found, Gate, GateError, Runs};
 use crate::journal::Line;
 use crate::ledger::{Cancelled, Last, Owner};
-use crate::run::{RunId, plain_name};
-use crate::store::{Key, Lock};
+use crate::run::RunId;
 use crate::world::{ClientReport, World};
 
 impl Runs<'_> {
@@ -39,20 +38,10 @@ impl Gate<'_> {
         let told = self.claim(found, event)?;
         let mut answered = self.act_on(found, event, &ClientReport::default(), false)?;
         answered.notes.extend(told);
-        if answered.agents {
+        if answered.has_jobs {
             self.settle_now(found)?;
         }
         Ok(answered)
-    }
-
-    /// Puts what came of something that was begun for a state document, if that is still the same.
-    pub(super) fn act_bound(
-        &self,
-        found: &Found,
-        event: &Event,
-        document: &str,
-    ) -> Result<Answered, GateError> {
-        self.act_once(found, event, &ClientReport::default(), false, Some(document))
     }
 
     /// Starts a run: a new one, or, where a workflow has one document for all its runs and a rule
@@ -89,13 +78,13 @@ impl Gate<'_> {
         told: &ClientReport,
         starts: bool,
     ) -> Result<Answered, GateError> {
-        match self.act_once(found, event, told, starts, None) {
+        match self.act_once(found, event, told, starts) {
             Err(GateError::Unreadable(why)) => {
                 let given_up = self.give_up(found, event, &why)?;
                 if !starts {
                     return Ok(given_up);
                 }
-                self.act_once(found, event, told, starts, None)
+                self.act_once(found, event, told, starts)
             }
             result => result,
         }
@@ -118,7 +107,7 @@ impl Gate<'_> {
         let answer = Answer::allow_saying(Outcome::Aborted, message);
         self.note_saying(found, event, &answer, |run, at| {
             let (event, answer) = (event.name.clone(), answer.clone());
-            run.ledger.session.last = Some(Last { at, event, answer, elsewhere: false });
+            run.ledger.session.last = Some(Last { at, event, answer, waits_for: None });
             run.ledger.tamper.protected.clear();
             Ok(Change::Instead(rendered.clone().into_bytes()))
         })?;
@@ -131,9 +120,8 @@ impl Gate<'_> {
         event: &Event,
         told: &ClientReport,
         starts: bool,
-        bound: Option<&str>,
     ) -> Result<Answered, GateError> {
-        let answered = self.put(found, NO_LIMIT, |errands, mut open| {
+        let answered = self.put(found, NO_LIMIT, |attempt, mut open| {
             let over = is_over(&open);
             let own = standing(&open.run.ledger, event.session.as_deref(), Timestamp::now());
             if starts && own == Standing::Foreign && !over {
@@ -142,205 +130,31 @@ impl Gate<'_> {
                     found.id
                 )));
             }
-            let mut before = None;
             if starts && (over || open.run.ledger.session.cancelled.is_some()) {
                 let new = open.run.ledger.begin_again(event.session.as_deref());
-                before = Some(std::mem::replace(&mut open.run.ledger, new));
+                open.former = Some(std::mem::replace(&mut open.run.ledger, new));
                 open.workflow = self.workflow(&found.id.workflow)?;
             } else if open.run.ledger.session.cancelled.is_some() {
                 return Err(GateError::NotReady(format!("run {} is cancelled", found.id)));
             }
             let refused = refused(&open.workflow, &found.id, event);
-            let mut step = self.decide(&mut open, event, told, errands);
+            let mut step = self.decide(&mut open, event, told, attempt);
             if let Some(answer) = refused {
                 step.undo(answer);
             }
-            if let Some(reason) = self.busy(&open, event) {
+            if let Some(reason) = busy(&open) {
                 step.undo(Answer::deny_as("busy", reason));
             }
-            if bound.is_some_and(|document| document != open.before) {
-                let reason = format!("{} was changed meanwhile", found.place);
-                step.undo(Answer::deny_as("changed", reason));
-            }
-            if let Some(then) = self.missing(&mut open, errands, event, &mut step)? {
+            if let Some(then) = self.obtain(&mut open, attempt, event, &mut step)? {
                 return Ok(then);
             }
-            if let (Some(before), Answer::Deny { .. }) = (before, &step.answer) {
-                open.run.ledger = before;
+            if let (Some(former), Answer::Deny { .. }) = (open.former.take(), &step.answer) {
+                open.run.ledger = former;
             }
             let new = open.written(&step);
-            self.commit(open, event, step, new, errands)
+            self.commit(open, event, step, new, attempt)
         })?;
         answered.ok_or_else(|| GateError::Gone(found.id.clone(), found.place.clone()))
-    }
-
-    /// Starts a run: its name and its document are texts of the workflow, or the plain beginning
-    /// where the workflow has none.
-    pub fn create(
-        &self,
-        workflow: &Workflow,
-        texts: Option<(Option<TextId>, TextId)>,
-        event: &Event,
-    ) -> Result<RunId, GateError> {
-        if !self.project.config.enabled(&workflow.name) {
-            let message = format!("workflow {} is disabled in the configuration", workflow.name);
-            return Err(GateError::NotReady(message));
-        }
-        // Two that start at once must not choose one name, nor miss each other's runs.
-        let _starting = self.store.lock(&Lock::Workflow(workflow.name.clone()))?;
-        loop {
-            if let Some(run) = self.create_once(workflow, texts, event)? {
-                return Ok(run);
-            }
-        }
-    }
-
-    /// Starts a run with a name that seems to be free; none where it turns out not to be.
-    fn create_once(
-        &self,
-        workflow: &Workflow,
-        texts: Option<(Option<TextId>, TextId)>,
-        event: &Event,
-    ) -> Result<Option<RunId>, GateError> {
-        let wanted = match texts {
-            Some((Some(name), _)) => self.rendered(workflow, name, event, &RunFacts::default())?,
-            _ => match event.params.get("name").and_then(Json::as_str) {
-                Some(name) => name.to_string(),
-                None => workflow.name.clone(),
-            },
-        };
-        let (id, place) = self.free_name(workflow, wanted.trim())?;
-        let (name, document_place) = (id.name.clone(), place.clone());
-        let run = RunFacts { name, document: document_place, ..RunFacts::default() };
-        let document = self.new_document(workflow, texts.map(|(_, text)| text), event, &run)?;
-        let (document, step) = self.begin(workflow, document, event, &run)?;
-        let mut checked = document.clone();
-        workflow.records.declare(&workflow.state, &mut checked, "state").map_err(|found| {
-            GateError::Other(format!("the new state document does not fit: {found}"))
-        })?;
-        let bytes = document.to_text(Some("  ")).into_bytes();
-        let phase = phase_name(workflow, &document);
-        if let Some(step) = &step
-            && !step.effects.is_empty()
-            && !self.is_trusted(workflow)
-        {
-            let message = format!("`phasegate trust {}` first", workflow.name);
-            return Err(GateError::NotReady(format!(
-                "{message}: it runs commands or writes files"
-            )));
-        }
-        let found = Found::new(id, place);
-        let (is_new, _) = self.within(&found, |mut locked| {
-            // A process that died had begun it: the lock has brought that to its end.
-            if self.workspace.version(&found.place)?.is_some() {
-                return Ok(Then::Nothing(false));
-            }
-            let (trace, evidence, effects) = match &step {
-                Some(step) => {
-                    self.carry_out(&step.effects)?;
-                    (step.trace.clone(), step.readings.clone(), step.effects.clone())
-                }
-                None => Default::default(),
-            };
-            // There may be a ledger already: of an earlier run, or of one without a document.
-            locked.ledger = locked.ledger.begin_again(event.session.as_deref());
-            locked.ledger.position.document.clone_from(&found.place);
-            locked.ledger.tamper.protected = protected(workflow, &document);
-            locked.notes.clear();
-            self.enlist(&found.id, event.actor, &mut locked.ledger, &effects)?;
-            self.pin(&mut locked, workflow)?;
-            let mut writes = locked.note(Line {
-                to: phase.clone(),
-                after: digest(&bytes),
-                trace,
-                evidence,
-                ..line_about(event.clone(), Timestamp::now())
-            });
-            writes.document = Change::Put(None, bytes.clone());
-            writes.effects = effects;
-            Ok(Then::Write(writes, true))
-        })?;
-        Ok(is_new.then_some(found.id))
-    }
-
-    fn rendered(
-        &self,
-        workflow: &Workflow,
-        text: TextId,
-        event: &Event,
-        run: &RunFacts,
-    ) -> Result<String, GateError> {
-        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
-        Ok(render(workflow, text, None, event, run, world)?)
-    }
-
-    /// The document with which a run begins: a text of the workflow, or only its first phase.
-    fn new_document(
-        &self,
-        workflow: &Workflow,
-        text: Option<TextId>,
-        event: &Event,
-        run: &RunFacts,
-    ) -> Result<Json, GateError> {
-        let Some(text) = text else {
-            let outer = workflow.outer();
-            let phase = outer.initial.map(|id| outer.get(id).name.to_string());
-            return Ok(Json::from([(outer.field.as_str(), Json::from(phase.unwrap_or_default()))]));
-        };
-        let text = self.rendered(workflow, text, event, run)?;
-        Json::parse(text.as_bytes()).map_err(|error| {
-            GateError::Other(format!("the new state document is not JSON: {error}"))
-        })
-    }
-
-    /// A new document after the event that made it, where a rule hears that.
-    fn begin(
-        &self,
-        workflow: &Workflow,
-        document: Json,
-        event: &Event,
-        run: &RunFacts,
-    ) -> Result<(Json, Option<Step>), GateError> {
-        if !workflow.hears(&event.name) {
-            return Ok((document, None));
-        }
-        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
-        let step = decide(workflow, document, event, run, world);
-        match &step.answer {
-            Answer::Deny { reason, .. } => Err(GateError::Other(reason.clone())),
-            _ => Ok((step.document.clone(), Some(step))),
-        }
-    }
-
-    fn free_name(&self, workflow: &Workflow, wanted: &str) -> Result<(RunId, String), GateError> {
-        let base = plain_name(wanted);
-        if base.is_empty() {
-            return Err(GateError::UnknownRun("the run needs a name".into()));
-        }
-        for number in 1.. {
-            let name = if number == 1 { base.clone() } else { format!("{base}-{number}") };
-            let place = workflow.document_of(&name);
-            let id = RunId::of_document(&workflow.name, &workflow.document, &place);
-            let id =
-                id.ok_or_else(|| GateError::UnknownRun(format!("{name:?} cannot name a run")))?;
-            let exists = self.workspace.version(&place)?.is_some();
-            let only_one = place == workflow.document;
-            let named = only_one || workflow.presumed.is_some();
-            let known = self.store.version(&Key::Ledger(id.clone()))?.is_some();
-            if !exists && (named || !known) {
-                return Ok((id, place));
-            }
-            if named {
-                let name = &workflow.name;
-                let why = if only_one {
-                    format!("workflow {name} has one run at a time: move it away first")
-                } else {
-                    "it is not written over: choose another name".to_string()
-                };
-                return Err(GateError::Exists(place.clone(), format!("{place} exists, and {why}")));
-            }
-        }
-        Err(GateError::Other("no name is free".into()))
     }
 
     /// Ends a run for good.
@@ -369,7 +183,7 @@ impl Gate<'_> {
             Ok(Change::None)
         })?;
         // Nobody works for a run that is over.
-        self.end_all(found.ledger.work.agents.values().collect());
+        self.end_all(found.ledger.work.jobs.values().collect());
         self.settle_now(found)
     }
 

@@ -7,14 +7,15 @@ use phasegate_clients::MAX_REASON;
 use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::decide::decide;
 use phasegate_engine::digest::digest;
+use phasegate_engine::evidence::Reading;
+use phasegate_engine::job::Bound;
 use phasegate_engine::step::{Actor, Effect, Event, Step};
 
 use super::document::run_facts;
-use super::errands::{Errands, Progress, refusal};
+use super::put::{Attempt, Progress, refusal};
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::{Answered, Gate, GateError};
-use crate::checks::Checks;
 use crate::fault_point;
 use crate::journal::Line;
 use crate::ledger::{Last, LastBlock, Ledger, remembered};
@@ -29,22 +30,13 @@ impl Gate<'_> {
         open: &mut Open,
         event: &Event,
         told: &ClientReport,
-        errands: &Errands,
+        attempt: &Attempt,
     ) -> Step {
         let mut run = run_facts(open.run.found, open.read.problem.clone());
         // What was noticed only now counts, too.
         run.tampered = open.run.ledger.tamper.count;
-        // What was run for an earlier stop that could not wait counts, if the files are the same.
-        let mut fresh = errands.fresh.clone();
-        if !open.run.ledger.work.failed.is_empty() {
-            let tree = Checks::new(&self.project.root, &open.workflow).tree_now();
-            for (name, ran) in &open.run.ledger.work.failed {
-                if ran.is_of(tree.as_deref()) && !fresh.contains_key(name) {
-                    fresh.insert(name.clone(), ran.clone());
-                }
-            }
-        }
-        let world = self.world(&open.workflow, &open.run.ledger, told, &fresh);
+        let jobs = &open.run.ledger.work.jobs;
+        let world = self.world(&open.workflow, jobs, told, &attempt.ended);
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
     }
 
@@ -56,7 +48,7 @@ impl Gate<'_> {
         event: &Event,
         mut step: Step,
         mut new: Option<Vec<u8>>,
-        errands: &Errands,
+        attempt: &Attempt,
     ) -> Result<Then<Progress>, GateError> {
         let acts = step.effects.contains(&Effect::Remove) || new.is_some();
         if let (Some(problem), true) = (&open.read.problem, acts) {
@@ -65,7 +57,9 @@ impl Gate<'_> {
             new = None;
         }
         let now = Timestamp::now();
-        note_checks(&mut open.run.ledger, event, errands);
+        if event.is_question() {
+            use_up(&mut open.run.ledger, &step.readings);
+        }
         let removed = match self.act_in_the_world(&mut open, event.actor, &step.effects) {
             Ok(removed) => removed,
             // An action that cannot be carried out is refused, and that is written down.
@@ -88,7 +82,7 @@ impl Gate<'_> {
             at: now,
             event: event.name.clone(),
             answer: step.answer.clone(),
-            elsewhere: errands.elsewhere.get(),
+            waits_for: attempt.given_up.as_ref().map(|(id, _)| id.clone()),
         });
         ledger.position.document.clone_from(&found.place);
         // What is presumed was not read.
@@ -117,7 +111,7 @@ impl Gate<'_> {
             ..line_about(event.clone(), now)
         };
         let started = step.effects.iter().filter_map(|effect| match effect {
-            Effect::Start(agent) => Some(agent.id.clone()),
+            Effect::Start(job) => Some(job.id.clone()),
             _ => None,
         });
         let answered = Answered {
@@ -153,25 +147,17 @@ impl Gate<'_> {
         }
         fault_point::reach("before-effects");
         let removed = self.carry_out(effects)?;
-        self.enlist(&open.run.found.id, by, &mut open.run.ledger, effects)?;
+        self.enlist(open, by, effects)?;
         Ok(removed)
     }
 }
 
-/// Notes what came of the checks that an event waited for.
-fn note_checks(ledger: &mut Ledger, event: &Event, errands: &Errands) {
-    let work = &mut ledger.work;
-    if errands.is_settled() {
-        work.checking = None;
-    }
-    if event.is_question() {
-        work.failed.clear();
-    }
-    for (name, ran) in &errands.fresh {
-        match ran.passed() {
-            Some(passed) => work.checks.insert(name.clone(), passed),
-            None => work.checks.remove(name),
-        };
+/// Notes which failures have been answered: they count no more.
+fn use_up(ledger: &mut Ledger, readings: &[Reading]) {
+    let is_read = |name: &str| readings.iter().any(|it| it.query == format!("check {name}"));
+    let checks = ledger.work.jobs.values_mut().filter(|job| job.manner.bound == Bound::Tree);
+    for check in checks.filter(|check| is_read(&check.name)) {
+        check.used = check.ended.as_ref().is_some_and(|ended| ended.exit_code != Some(0));
     }
 }
 

@@ -23,6 +23,13 @@ pub(super) struct Read {
     pub(super) problem: Option<String>,
 }
 
+impl Read {
+    /// The document of a run that has none yet.
+    pub(super) fn nothing() -> Read {
+        Read { text: Vec::new(), version: None, document: Json::object(), problem: None }
+    }
+}
+
 impl Runs<'_> {
     /// Reads the document of a run. Where the workflow says what a document is presumed to be that
     /// is missing or cannot be read, it is taken for that.

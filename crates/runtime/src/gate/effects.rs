@@ -3,7 +3,6 @@
 use phasegate_engine::step::Effect;
 
 use super::{Gate, GateError};
-use crate::process;
 
 impl Gate<'_> {
     /// Does what a step wants done before it counts; whether the document is to be removed.
@@ -11,7 +10,7 @@ impl Gate<'_> {
         let places = effects.iter().flat_map(|effect| match effect {
             Effect::Write { place, .. } | Effect::Append { place, .. } => vec![place],
             Effect::Move { from, to } => vec![from, to],
-            Effect::Run(..) | Effect::Start(_) | Effect::End(_) | Effect::Remove => Vec::new(),
+            Effect::Run { .. } | Effect::Start(_) | Effect::End(_) | Effect::Remove => Vec::new(),
         });
         for place in places {
             if place.split('/').any(|part| part == ".git") {
@@ -37,21 +36,13 @@ impl Gate<'_> {
                 Effect::Write { place, text } => {
                     self.workspace.write(place, &format!("{text}\n"))?;
                 }
-                Effect::Run(command, timeout) => {
-                    let shown = command.join(" ");
-                    let (ok, output) = process::output(command, &self.project.root, *timeout)
-                        .map_err(|error| GateError::Effect(format!("{shown}: {error}")))?;
-                    if !ok {
-                        return Err(GateError::Effect(format!("{shown}: {}", output.trim_end())));
-                    }
-                }
                 Effect::Move { from, to } => self
                     .workspace
                     .rename(from, to)
                     .map_err(|error| GateError::Effect(error.to_string()))?,
                 Effect::Remove => removed = true,
-                // Once the step counts.
-                Effect::Append { .. } | Effect::Start(_) | Effect::End(_) => {}
+                // Before the step, as a job; or once it counts.
+                Effect::Run { .. } | Effect::Append { .. } | Effect::Start(_) | Effect::End(_) => {}
             }
         }
         Ok(removed)

@@ -1,6 +1,5 @@
 //! What is shown of a run: texts of its workflow, and what programs are told with every answer.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phasegate_engine::decide::{RunFacts, guidance, render};
@@ -62,14 +61,9 @@ impl Runs<'_> {
         Ok(render(workflow, text, None, event, &RunFacts::default(), world)?)
     }
 
-    /// What a text about a run can look up: its agents as they are now.
+    /// What a text about a run can look up: its jobs as they are now.
     fn seen_now(&self, workflow: &Workflow, found: &Found, told: &ClientReport) -> Arc<World> {
-        if found.ledger.work.agents.is_empty() {
-            return self.world(workflow, &found.ledger, told, &BTreeMap::new());
-        }
-        let mut ledger = (*found.ledger).clone();
-        ledger.work.agents = self.agents_of(found);
-        self.world(workflow, &ledger, told, &BTreeMap::new())
+        self.world(workflow, &self.jobs_of(found), told, &[])
     }
 
     pub(super) fn show_told(

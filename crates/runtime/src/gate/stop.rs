@@ -6,10 +6,12 @@ use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::Reentry;
+use phasegate_engine::job::{Gives, Job};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
-use super::errands::{Errands, Progress};
+use super::jobs::busy;
+use super::put::{Attempt, Progress};
 use super::sessions::{Standing, standing};
 use super::transaction::{Open, Then, line_about};
 use super::{Answered, Found, Gate, GateError};
@@ -78,9 +80,9 @@ impl Gate<'_> {
                 guessed.extend(run.presumed.then_some(&run.id));
             }
             let answered = self
-                .put(run, stop.time, |errands, open| self.answer_stop(open, stop, ours, errands));
-            let has_agents = matches!(&answered, Ok(Some(answered)) if answered.agents);
-            if has_agents && let Err(error) = self.settle_now(run) {
+                .put(run, stop.time, |attempt, open| self.answer_stop(open, stop, ours, attempt));
+            let has_jobs = matches!(&answered, Ok(Some(answered)) if answered.has_jobs);
+            if has_jobs && let Err(error) = self.settle_now(run) {
                 verdict.faults.push(format!("run {}: {error}", run.id));
             }
             match answered {
@@ -118,9 +120,9 @@ impl Gate<'_> {
         mut open: Open,
         stop: &Stop,
         ours: bool,
-        errands: &Errands,
+        attempt: &Attempt,
     ) -> Result<Then<Progress>, GateError> {
-        let event = errands.stop(stop.session.clone());
+        let event = attempt.stop(stop.session.clone());
         let found = open.run.found;
         let now = Timestamp::now();
         let foreign = standing(&open.run.ledger, stop.session.as_deref(), now) == Standing::Foreign;
@@ -128,11 +130,14 @@ impl Gate<'_> {
             return Ok(Then::Nothing(Progress::Done(None)));
         }
         open.run.ledger.session.fired = Some(now);
+        if let Some(why) = busy(&open).filter(|_| open.run.ledger.position.beginning) {
+            return Ok(pass(open, &event, Answer::waiting(Until::Background, why), None));
+        }
         let outer = open.workflow.outer();
         let phase = phase_name(&open.workflow, &open.document);
         let ends = outer.phase(&phase).and_then(|phase| outer.get(phase).ends);
         // Where the review that was just made has ended the run, its rules may speak of that.
-        if let (Some(ends), false) = (ends, errands.has_reviewed()) {
+        if let (Some(ends), false) = (ends, attempt.has_verdict()) {
             return Ok(answer_ended(open, &event, &phase, ends, now));
         }
         if let Some(session) = &stop.session {
@@ -156,24 +161,25 @@ impl Gate<'_> {
             let answer = Answer::Allow { outcome, until, message: None };
             return Ok(pass(open, &event, answer, Some(why)));
         }
-        if let Some(why) = self.busy(&open, &event) {
+        if let Some(why) = busy(&open) {
             let answer = Answer::waiting(Until::Background, why);
             return Ok(pass(open, &event, answer, None));
         }
-        let mut step = self.decide(&mut open, &event, &stop.told, errands);
+        let mut step = self.decide(&mut open, &event, &stop.told, attempt);
         // What is still being made is not reviewed.
-        if stop.background && step.review.take().is_some() {
+        let judges = |job: &Job| job.manner.gives == Gives::Verdict;
+        if stop.background && step.wants.take_if(|job| judges(job)).is_some() {
             let message = format!("Run {} waits for background work.", found.id);
             step.answer = Answer::waiting(Until::Background, message);
         }
-        if let Some(then) = self.missing(&mut open, errands, &event, &mut step)? {
+        if let Some(then) = self.obtain(&mut open, attempt, &event, &mut step)? {
             return Ok(then);
         }
         self.reenter(&open, stop, told.as_ref(), &mut step);
         let new = open.written(&step);
         self.govern(&mut open, stop, new.as_deref(), &mut step, now);
         let new = new.filter(|_| step.changed);
-        self.commit(open, &event, step, new, errands)
+        self.commit(open, &event, step, new, attempt)
     }
 
     /// Counts a block, and lets the stop go where a limit is reached.
@@ -285,7 +291,7 @@ fn answer_ended(
     let answer = Answer::allow(Outcome::Aborted);
     let (event_name, answer_given) = (event.name.clone(), answer.clone());
     open.run.ledger.session.last =
-        Some(Last { at: now, event: event_name, answer: answer_given, elsewhere: false });
+        Some(Last { at: now, event: event_name, answer: answer_given, waits_for: None });
     match pass(open, event, answer, None) {
         Then::Write(writes, Progress::Done(Some(answered))) => {
             Then::Write(writes, Progress::Done(Some(Answered { over: true, ..answered })))

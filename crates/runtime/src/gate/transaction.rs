@@ -24,6 +24,7 @@ use super::tamper::compare;
 use super::{Found, Gate, GateError, Runs};
 use crate::caller;
 use crate::fault_point;
+use crate::jobs::{Claimed, Record};
 use crate::journal::{self, Line};
 use crate::ledger::{Cancelled, Intended, Ledger, SCHEMA, Tampered, Unreadable};
 use crate::run::RunId;
@@ -48,6 +49,10 @@ pub(super) struct Locked<'a> {
     pub(super) notes: Vec<String>,
     /// What a process that died had left behind: the journal tells.
     repairs: Vec<String>,
+    /// Jobs whose supervisors are started once it is written that they are wanted.
+    pub(super) starting: Vec<Claimed>,
+    /// Jobs that have given way to others of their names.
+    pub(super) replaced: Vec<Record>,
 }
 
 /// A run that is locked and read.
@@ -58,6 +63,8 @@ pub(super) struct Open<'a> {
     /// The digest of the document's text.
     pub(super) before: String,
     pub(super) document: Json,
+    /// The ledger of the run before it begins again.
+    pub(super) former: Option<Ledger>,
 }
 
 /// A ledger as it is stored.
@@ -78,7 +85,7 @@ pub(super) enum Then<T> {
 
 /// What a transaction writes.
 pub(super) struct Writes {
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     before: Option<Rc<Ledger>>,
     version: Option<Version>,
     old: Option<Version>,
@@ -87,6 +94,8 @@ pub(super) struct Writes {
     repairs: Vec<String>,
     /// What the user should know: with the answer to a stop, else at the next one.
     notes: Vec<String>,
+    starting: Vec<Claimed>,
+    replaced: Vec<Record>,
     pub(super) document: Change,
     /// What the step did in the world, and what it still does once it counts.
     pub(super) effects: Vec<Effect>,
@@ -110,10 +119,27 @@ pub(super) enum Change {
 #[derive(Default)]
 pub(super) struct Written {
     pub(super) notes: Vec<String>,
-    pub(super) has_agents: bool,
+    pub(super) has_jobs: bool,
+    /// Jobs whose supervisors can be started now.
+    pub(super) starting: Vec<Claimed>,
 }
 
 impl<'a> Locked<'a> {
+    fn new(found: &'a Found, ledger: Ledger, notes: Vec<String>) -> Locked<'a> {
+        Locked {
+            found,
+            ledger,
+            before: None,
+            version: None,
+            old: None,
+            puts: Vec::new(),
+            notes,
+            repairs: Vec::new(),
+            starting: Vec::new(),
+            replaced: Vec::new(),
+        }
+    }
+
     /// The run, taken from whoever has it only lent.
     pub(super) fn take(&mut self) -> Locked<'a> {
         Locked {
@@ -125,6 +151,8 @@ impl<'a> Locked<'a> {
             puts: std::mem::take(&mut self.puts),
             notes: std::mem::take(&mut self.notes),
             repairs: std::mem::take(&mut self.repairs),
+            starting: std::mem::take(&mut self.starting),
+            replaced: std::mem::take(&mut self.replaced),
         }
     }
 
@@ -140,6 +168,7 @@ impl<'a> Locked<'a> {
 
     fn writes(self, line: Option<Line>) -> Box<Writes> {
         let Locked { ledger, before, version, old, puts, notes, repairs, .. } = self;
+        let Locked { starting, replaced, .. } = self;
         Box::new(Writes {
             ledger,
             before,
@@ -149,6 +178,8 @@ impl<'a> Locked<'a> {
             line,
             repairs,
             notes,
+            starting,
+            replaced,
             document: Change::None,
             effects: Vec::new(),
             ends: false,
@@ -267,8 +298,7 @@ impl Gate<'_> {
         let same = version.is_some() && version == found.version;
         if same && self.store.version(&Key::OldLedger(found.id.clone()))?.is_none() {
             let (ledger, before) = ((*found.ledger).clone(), Some(found.ledger.clone()));
-            let (puts, notes, repairs) = (Vec::new(), Vec::new(), Vec::new());
-            return Ok(Locked { found, ledger, before, version, old: None, puts, notes, repairs });
+            return Ok(Locked { before, version, ..Locked::new(found, ledger, Vec::new()) });
         }
         self.ledger(found)
     }
@@ -276,11 +306,14 @@ impl Gate<'_> {
     fn open<'f>(&self, mut run: Locked<'f>) -> Result<Open<'f>, GateError> {
         let Locked { found, ledger, notes, .. } = &mut run;
         let workflow = self.pinned(&found.id, ledger, notes)?;
-        let mut read = self.read(found, &workflow).map_err(|error| match error {
+        let read = match self.read(found, &workflow) {
+            // Its document is written when the commands have ended that it begins with.
+            Err(GateError::Gone(..)) if ledger.position.beginning => Ok(Read::nothing()),
             // A rule has removed it.
-            GateError::Gone(..) if ledger.position.removed => GateError::Over,
-            error => error,
-        })?;
+            Err(GateError::Gone(..)) if ledger.position.removed => Err(GateError::Over),
+            read => read,
+        };
+        let mut read = read?;
         let before = digest(&read.text);
         let document = std::mem::take(&mut read.document);
         let is_known = read.version.is_some() && read.problem.is_none();
@@ -290,7 +323,7 @@ impl Gate<'_> {
             notes.push(format!("run {}: its state document {} is gone.", found.id, found.place));
         }
         ledger.position.written = read.version.is_some();
-        Ok(Open { run, workflow, read, before, document })
+        Ok(Open { run, workflow, read, before, document, former: None })
     }
 
     /// Puts a document in its place whose process died before it could. What else such a process has left
@@ -327,15 +360,10 @@ impl Gate<'_> {
             started_at: Some(Timestamp::now()),
             ..Ledger::default()
         };
-        let locked = |ledger, notes| {
-            let (before, version, old) = (None, None, None);
-            let (puts, repairs) = (Vec::new(), Vec::new());
-            Locked { found, ledger, before, version, old, puts, notes, repairs }
-        };
         match self.stored(id)? {
             Stored::Read(ledger, version, old) => {
                 let before = Some(Rc::new((*ledger).clone()));
-                Ok(Locked { before, version, old, ..locked(*ledger, Vec::new()) })
+                Ok(Locked { before, version, old, ..Locked::new(found, *ledger, Vec::new()) })
             }
             Stored::None => {
                 let mut ledger = self.rebuilt(id, new())?;
@@ -344,13 +372,13 @@ impl Gate<'_> {
                 let notes = if *seq > 1 { vec![note.to_string()] } else { Vec::new() };
                 // After one line there was none yet: its process died before it answered.
                 *seq = if *seq == 1 { 0 } else { *seq };
-                Ok(locked(ledger, notes))
+                Ok(Locked::new(found, ledger, notes))
             }
             Stored::Broken(key, error) => {
                 let aside = self.store.set_aside(&key)?;
                 let note =
                     format!("the ledger could not be read ({error}); it was kept as {aside}");
-                Ok(locked(self.rebuilt(id, new())?, vec![note]))
+                Ok(Locked::new(found, self.rebuilt(id, new())?, vec![note]))
             }
         }
     }
@@ -362,7 +390,7 @@ impl Gate<'_> {
     /// it, nothing has happened, and the journal does not say that it has. What is left is a rename.
     fn write(&self, found: &Found, writes: Writes) -> Result<Written, GateError> {
         let Writes { mut ledger, before, version, old, mut puts, line, mut notes, .. } = writes;
-        let Writes { document, effects, ends, tells, repairs, .. } = writes;
+        let Writes { document, effects, ends, tells, repairs, starting, replaced, .. } = writes;
         let is_answer = line.as_ref().is_some_and(|line| line.event.is_question());
         let line = match line {
             Some(mut line) => {
@@ -413,8 +441,11 @@ impl Gate<'_> {
             let notify = &self.project.config.notify;
             notify.tell(&found.id, &ledger.position.phase, &answer, before.as_ref());
         }
+        for job in replaced {
+            job.forget(&self.project.root);
+        }
         fault_point::reach("after-ledger");
-        Ok(Written { notes, has_agents: !ledger.work.agents.is_empty() })
+        Ok(Written { notes, has_jobs: !ledger.work.jobs.is_empty(), starting })
     }
 
     /// Gets the new document ready, and makes the ledger name it.
@@ -453,15 +484,12 @@ impl Gate<'_> {
         effects: &[Effect],
     ) -> Result<(), GateError> {
         if let Some(prepared) = prepared {
-            let is_final =
-                |effect: &Effect| matches!(effect, Effect::Run(..) | Effect::Move { .. });
+            let is_final = |effect: &Effect| matches!(effect, Effect::Move { .. });
             let acted = effects.iter().any(is_final);
             return prepared.put().map_err(|error| match error {
-                // Its commands must not run twice, and what was moved is no longer where the rules
-                // would look for it.
+                // What was moved is no longer where the rules would look for it.
                 StoreError::Conflict(place) if acted => GateError::Other(format!(
-                    "{place} was changed meanwhile: commands have run and files were moved, but \
-                     nothing else was done"
+                    "{place} was changed meanwhile: files were moved, but nothing else was done"
                 )),
                 error => error.into(),
             });

@@ -1,18 +1,21 @@
 //! The ledger of version 0.1.0: the same facts, all in one record.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use jiff::Timestamp;
+use phasegate_engine::job::{CommandRun, JobKind, Manner};
+use phasegate_engine::json::Json;
+use phasegate_engine::step::Actor;
 use serde::Deserialize;
 
 use super::{
-    Cancelled, Intent, Last, LastBlock, Ledger, Owner, Pinned, Position, SCHEMA, Session, Tamper,
-    Tampered, Work,
+    Cancelled, Last, LastBlock, Ledger, Owner, Pinned, Position, SCHEMA, Session, Tamper, Tampered,
+    Work,
 };
-use crate::agents::Record;
-use crate::checks::{Passed, Ran};
 use crate::governor::Tally;
+use crate::jobs::{Ended, Record};
 use crate::store::Version;
 
 #[derive(Deserialize)]
@@ -36,11 +39,7 @@ struct Flat {
     last: Option<Last>,
     insisting: Option<LastBlock>,
     tally: Tally,
-    checking: Option<Intent>,
-    checks: BTreeMap<String, Passed>,
-    unreviewed: Option<String>,
-    failed: BTreeMap<String, Ran>,
-    agents: IndexMap<String, Record>,
+    agents: IndexMap<String, Agent>,
     untold: Vec<String>,
     phase: String,
     ended_by_hand: bool,
@@ -49,6 +48,60 @@ struct Flat {
     finished: Option<Version>,
 }
 
+/// Where agents had their folders.
+const FOLDER: &str = ".phasegate/agents";
+
+/// An agent, the only kind of process that outlived the one that had started it.
+#[derive(Deserialize)]
+struct Agent {
+    kind: String,
+    role: Actor,
+    facts: Json,
+    folder: String,
+    run: Vec<String>,
+    timeout: Duration,
+    recorded: Timestamp,
+    #[serde(default)]
+    secret: String,
+    #[serde(default)]
+    starts: u32,
+    #[serde(default)]
+    started: Option<Timestamp>,
+    #[serde(default)]
+    ended: Option<Ended>,
+    #[serde(default)]
+    ended_by: Option<Actor>,
+}
+
+impl From<Agent> for Record {
+    fn from(old: Agent) -> Record {
+        let run = vec![CommandRun { words: old.run, timeout: old.timeout }];
+        Record {
+            manner: Manner::of(&JobKind::Agent),
+            kind: JobKind::Agent,
+            name: old.kind,
+            role: Some(old.role),
+            facts: old.facts,
+            folder: format!("{FOLDER}/{}", old.folder),
+            run,
+            file: None,
+            model: None,
+            timeout: old.timeout,
+            recorded: old.recorded,
+            document: String::new(),
+            secret: old.secret,
+            starts: old.starts,
+            started: old.started,
+            ended: old.ended,
+            ended_by: old.ended_by,
+            answer: None,
+            used: false,
+        }
+    }
+}
+
+/// Reads a ledger of version 0.1.0. What it remembers of checks that passed is not taken over: they run
+/// once more.
 pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
     let old: Flat = serde_json::from_slice(bytes)?;
     Ok(Ledger {
@@ -63,6 +116,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             ended_by_hand: old.ended_by_hand,
             written: old.written,
             removed: old.removed,
+            beginning: false,
             finished: old.finished,
             intended: None,
             taken_back: String::new(),
@@ -87,11 +141,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
         },
         work: Work {
             tally: old.tally,
-            checking: old.checking,
-            checks: old.checks,
-            failed: old.failed,
-            unreviewed: old.unreviewed,
-            agents: old.agents,
+            jobs: old.agents.into_iter().map(|(id, agent)| (id, agent.into())).collect(),
         },
     })
 }

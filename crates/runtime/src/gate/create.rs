@@ -1,0 +1,226 @@
+//! How a run begins.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use phasegate_engine::answer::Answer;
+use phasegate_engine::decide::{RunFacts, decide, phase_name, render};
+use phasegate_engine::digest::digest;
+use phasegate_engine::job::Job;
+use phasegate_engine::json::Json;
+use phasegate_engine::step::{Event, Step};
+use phasegate_engine::workflow::{TextId, Workflow};
+
+use super::begin::{Deferred, begun};
+use super::document::Read;
+use super::tamper::protected;
+use super::transaction::{Change, Open, Then, line_about};
+use super::{Found, Gate, GateError};
+use crate::journal::Line;
+use crate::run::{RunId, plain_name};
+use crate::store::{Key, Lock};
+use crate::world::{ClientReport, World};
+
+/// What came of a name that seemed to be free.
+enum Created {
+    /// It was not.
+    Taken,
+    Begun,
+    /// The run begins when this job has ended well.
+    Waits(String),
+}
+
+impl Gate<'_> {
+    /// Starts a run: its name and its document are texts of the workflow, or the plain beginning
+    /// where the workflow has none.
+    pub fn create(
+        &self,
+        workflow: &Workflow,
+        texts: Option<(Option<TextId>, TextId)>,
+        event: &Event,
+    ) -> Result<RunId, GateError> {
+        if !self.project.config.enabled(&workflow.name) {
+            let message = format!("workflow {} is disabled in the configuration", workflow.name);
+            return Err(GateError::NotReady(message));
+        }
+        // Two that start at once must not choose one name, nor miss each other's runs.
+        let _starting = self.store.lock(&Lock::Workflow(workflow.name.clone()))?;
+        loop {
+            if let Some(run) = self.create_once(workflow, texts, event)? {
+                return Ok(run);
+            }
+        }
+    }
+
+    /// Starts a run with a name that seems to be free; none where it turns out not to be.
+    fn create_once(
+        &self,
+        workflow: &Workflow,
+        texts: Option<(Option<TextId>, TextId)>,
+        event: &Event,
+    ) -> Result<Option<RunId>, GateError> {
+        let wanted = match texts {
+            Some((Some(name), _)) => self.rendered(workflow, name, event, &RunFacts::default())?,
+            _ => match event.params.get("name").and_then(Json::as_str) {
+                Some(name) => name.to_string(),
+                None => workflow.name.clone(),
+            },
+        };
+        let (id, place) = self.free_name(workflow, wanted.trim())?;
+        let (name, document_place) = (id.name.clone(), place.clone());
+        let run = RunFacts { name, document: document_place, ..RunFacts::default() };
+        let document = self.new_document(workflow, texts.map(|(_, text)| text), event, &run)?;
+        let (document, step) = self.begin(workflow, document, event, &run)?;
+        let mut checked = document.clone();
+        workflow.records.declare(&workflow.state, &mut checked, "state").map_err(|found| {
+            GateError::Other(format!("the new state document does not fit: {found}"))
+        })?;
+        let bytes = document.to_text(Some("  ")).into_bytes();
+        let phase = phase_name(workflow, &document);
+        if let Some(step) = &step
+            && !step.effects.is_empty()
+            && !self.is_trusted(workflow)
+        {
+            let message = format!("`phasegate trust {}` first", workflow.name);
+            return Err(GateError::NotReady(format!(
+                "{message}: it runs commands or writes files"
+            )));
+        }
+        let found = Found::new(id, place);
+        let commands = step.as_ref().and_then(|step| Job::of_commands(&step.effects));
+        let (created, written) = self.within(&found, |mut locked| {
+            // A process that died had begun it: the lock has brought that to its end.
+            if self.workspace.version(&found.place)?.is_some() {
+                return Ok(Then::Nothing(Created::Taken));
+            }
+            // There may be a ledger already: of an earlier run, or of one without a document.
+            locked.ledger = locked.ledger.begin_again(event.session.as_deref());
+            locked.ledger.position.document.clone_from(&found.place);
+            locked.notes.clear();
+            self.pin(&mut locked, workflow)?;
+            let workflow = self.workflow(&workflow.name)?;
+            let (read, before) = (Read::nothing(), String::new());
+            let (none, former) = (Json::object(), None);
+            let mut open = Open { run: locked, workflow, read, before, document: none, former };
+            if let (Some(job), Some(step)) = (&commands, &step) {
+                let deferred = Deferred::new(event, step, Some(&bytes), None);
+                open.run.ledger.position.beginning = true;
+                let claimed = self.claim_job(&open, job, "", Some(&deferred))?;
+                self.list(&mut open, claimed);
+                let line = line_about(begun(job, event), Timestamp::now());
+                return Ok(Then::Write(open.run.note(line), Created::Waits(job.id.clone())));
+            }
+            let (trace, evidence, effects) = match &step {
+                Some(step) => {
+                    self.carry_out(&step.effects)?;
+                    (step.trace.clone(), step.readings.clone(), step.effects.clone())
+                }
+                None => Default::default(),
+            };
+            open.run.ledger.tamper.protected = protected(&open.workflow, &document);
+            self.enlist(&mut open, event.actor, &effects)?;
+            let mut writes = open.run.note(Line {
+                to: phase.clone(),
+                after: digest(&bytes),
+                trace,
+                evidence,
+                ..line_about(event.clone(), Timestamp::now())
+            });
+            writes.document = Change::Put(None, bytes.clone());
+            writes.effects = effects;
+            Ok(Then::Write(writes, Created::Begun))
+        })?;
+        self.launch(&found.id, written.starting)?;
+        match created {
+            Created::Taken => Ok(None),
+            Created::Begun => Ok(Some(found.id)),
+            Created::Waits(job) => {
+                let answered = self.await_beginning(&found, &job)?;
+                match answered.map(|answered| answered.answer) {
+                    Some(Answer::Deny { reason, .. }) => Err(GateError::Effect(reason)),
+                    _ => Ok(Some(found.id)),
+                }
+            }
+        }
+    }
+
+    fn rendered(
+        &self,
+        workflow: &Workflow,
+        text: TextId,
+        event: &Event,
+        run: &RunFacts,
+    ) -> Result<String, GateError> {
+        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        Ok(render(workflow, text, None, event, run, world)?)
+    }
+
+    /// The document with which a run begins: a text of the workflow, or only its first phase.
+    fn new_document(
+        &self,
+        workflow: &Workflow,
+        text: Option<TextId>,
+        event: &Event,
+        run: &RunFacts,
+    ) -> Result<Json, GateError> {
+        let Some(text) = text else {
+            let outer = workflow.outer();
+            let phase = outer.initial.map(|id| outer.get(id).name.to_string());
+            return Ok(Json::from([(outer.field.as_str(), Json::from(phase.unwrap_or_default()))]));
+        };
+        let text = self.rendered(workflow, text, event, run)?;
+        Json::parse(text.as_bytes()).map_err(|error| {
+            GateError::Other(format!("the new state document is not JSON: {error}"))
+        })
+    }
+
+    /// A new document after the event that made it, where a rule hears that.
+    fn begin(
+        &self,
+        workflow: &Workflow,
+        document: Json,
+        event: &Event,
+        run: &RunFacts,
+    ) -> Result<(Json, Option<Step>), GateError> {
+        if !workflow.hears(&event.name) {
+            return Ok((document, None));
+        }
+        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        let step = decide(workflow, document, event, run, world);
+        match &step.answer {
+            Answer::Deny { reason, .. } => Err(GateError::Other(reason.clone())),
+            _ => Ok((step.document.clone(), Some(step))),
+        }
+    }
+
+    fn free_name(&self, workflow: &Workflow, wanted: &str) -> Result<(RunId, String), GateError> {
+        let base = plain_name(wanted);
+        if base.is_empty() {
+            return Err(GateError::UnknownRun("the run needs a name".into()));
+        }
+        for number in 1.. {
+            let name = if number == 1 { base.clone() } else { format!("{base}-{number}") };
+            let place = workflow.document_of(&name);
+            let id = RunId::of_document(&workflow.name, &workflow.document, &place);
+            let id =
+                id.ok_or_else(|| GateError::UnknownRun(format!("{name:?} cannot name a run")))?;
+            let exists = self.workspace.version(&place)?.is_some();
+            let only_one = place == workflow.document;
+            let named = only_one || workflow.presumed.is_some();
+            let known = self.store.version(&Key::Ledger(id.clone()))?.is_some();
+            if !exists && (named || !known) {
+                return Ok((id, place));
+            }
+            if named {
+                let name = &workflow.name;
+                let why = if only_one {
+                    format!("workflow {name} has one run at a time: move it away first")
+                } else {
+                    "it is not written over: choose another name".to_string()
+                };
+                return Err(GateError::Exists(place.clone(), format!("{place} exists, and {why}")));
+            }
+        }
+        Err(GateError::Other("no name is free".into()))
+    }
+}

@@ -1,0 +1,470 @@
+//! The jobs of a run: recorded with the step that wants them, started after it, and heard of again by the
+//! process that acts on the run next, or by their own supervisors. Every end is an event, on every path
+//! the same.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use jiff::Timestamp;
+use phasegate_engine::answer::{Answer, Until};
+use phasegate_engine::check::CheckResult;
+use phasegate_engine::decide::params;
+use phasegate_engine::events::{JOB_ENDED, JOB_STARTED};
+use phasegate_engine::functions::filename;
+use phasegate_engine::job::{Bound, Gives, JobKind};
+use phasegate_engine::json::Json;
+use phasegate_engine::step::{Actor, Effect, Event};
+use phasegate_engine::workflow::{JobSpec, Workflow};
+
+use super::put::{Attempt, NO_LIMIT, Progress};
+use super::transaction::{Open, Then};
+use super::{Answered, Found, Gate, GateError, Runs};
+use crate::caller::{self, Caller};
+use crate::checks::Checks;
+use crate::exclusive::try_exclusive;
+use crate::jobs::{self, Claimed, Ended, Record, Seen, Spec, Supervisor};
+use crate::ledger::{Last, Ledger};
+use crate::run::RunId;
+use crate::tree::Tree;
+use crate::variables;
+use crate::world::{ClientReport, World};
+
+/// Where jobs have their folders that are run by hand.
+const BY_HAND: &str = ".phasegate/jobs/by-hand";
+
+/// How often what jobs do may lead to other jobs, for one look at a run.
+const MAX_ROUNDS: usize = 16;
+
+/// What is to be put to the rules about a job.
+enum News {
+    Started(Timestamp),
+    Ended(Option<Timestamp>, Ended),
+}
+
+impl Runs<'_> {
+    /// Who gives a command: an agent with its secret, an agent inside a client, or a person.
+    ///
+    /// # Errors
+    /// Where a secret is shown that is nobody's, or no longer anybody's.
+    pub fn caller(&self) -> Result<Caller, GateError> {
+        match std::env::var(variables::TOKEN) {
+            Ok(token) => self.caller_with(&token),
+            Err(_) => Ok(Caller { actor: caller::actor(), agent: None }),
+        }
+    }
+
+    /// Who holds a token.
+    ///
+    /// # Errors
+    /// Where it is nobody's, or no longer anybody's.
+    pub fn caller_with(&self, token: &str) -> Result<Caller, GateError> {
+        let (run, id, actor) = self.identify(token)?;
+        Ok(Caller { actor, agent: Some((run, id)) })
+    }
+
+    /// The job that a token proves its holder to be, and its run.
+    pub fn identify(&self, token: &str) -> Result<(RunId, String, Actor), GateError> {
+        let unknown = || {
+            GateError::NotPermitted("the token does not belong to an agent of this project".into())
+        };
+        let (secret, run, id) = jobs::parts(token).ok_or_else(unknown)?;
+        let run = RunId::try_from(run.to_string()).map_err(|_| unknown())?;
+        let (ledger, _) = self.peek(&run);
+        let job = ledger.work.jobs.get(id).filter(|job| job.knows(secret)).ok_or_else(unknown)?;
+        if job.is_over() || ledger.session.cancelled.is_some() {
+            return Err(GateError::NotPermitted(format!("agent {id} of run {run} has ended")));
+        }
+        Ok((run, id.to_string(), job.role.ok_or_else(unknown)?))
+    }
+
+    /// What a decision about a run can look up; the checks in `fresh` have just run for it.
+    pub(super) fn world(
+        &self,
+        workflow: &Workflow,
+        jobs: &IndexMap<String, Record>,
+        told: &ClientReport,
+        fresh: &[String],
+    ) -> Arc<World> {
+        let mut world = World::new(&self.project.root, told.clone()).with_jobs(jobs);
+        // A workflow that is not trusted has no checks: not even a look at the tree runs for it.
+        let looks = workflow.has_agents() || workflow.checks().next().is_some();
+        if looks && self.is_trusted(workflow) {
+            world = world.with_checks(Checks::new(&self.project.root, workflow, jobs, fresh));
+        }
+        Arc::new(world)
+    }
+
+    /// The jobs of a run as they are now: one that has ended or whose supervisor is gone is shown so, also
+    /// where the rules have not heard of that yet.
+    pub fn jobs_of(&self, found: &Found) -> IndexMap<String, Record> {
+        let jobs = found.ledger.work.jobs.clone();
+        jobs.into_iter().map(|(id, job)| (id, job.as_seen(&self.project.root))).collect()
+    }
+
+    /// A job as it is now.
+    #[must_use]
+    pub fn job_now(&self, job: &Record) -> Record {
+        job.clone().as_seen(&self.project.root)
+    }
+
+    /// The jobs of all runs, by run.
+    pub fn jobs(&self) -> Vec<(Found, IndexMap<String, Record>)> {
+        let runs = self.runs().runs.into_iter().filter(|run| !run.ledger.work.jobs.is_empty());
+        runs.map(|run| {
+            let jobs = self.jobs_of(&run);
+            (run, jobs)
+        })
+        .collect()
+    }
+
+    /// A part of what a job has printed, without secrets, and how much there is.
+    pub fn job_log(&self, job: &Record, from: u64, most: u64) -> std::io::Result<(Vec<u8>, u64)> {
+        jobs::part(&self.project.root, job, from, most)
+    }
+}
+
+impl Gate<'_> {
+    /// Settles a run, by its name, for a supervisor whose job has ended or a driver that waits.
+    pub fn settle_run(&self, name: &str) -> Result<(), GateError> {
+        let mut found = self.run(name)?;
+        self.settle(&mut found)
+    }
+
+    /// Puts what has become of the jobs of several runs to their rules; what failed.
+    pub(super) fn settle_all(&self, runs: &mut [Found]) -> Vec<String> {
+        let settled = runs.iter_mut().filter_map(|run| Some((self.settle(run).err()?, run)));
+        settled.map(|(error, run)| format!("run {}: {error}", run.id)).collect()
+    }
+
+    /// Puts what has become of a run's jobs to its rules, and starts those that wait for it.
+    pub(super) fn settle(&self, found: &mut Found) -> Result<(), GateError> {
+        for _ in 0..MAX_ROUNDS {
+            if found.ledger.work.jobs.values().all(Record::is_over) {
+                return Ok(());
+            }
+            // What was just started is seen to start, so that the rules hear of it now.
+            let is_new = |job: &&Record| job.is_background() && job.started.is_none();
+            for job in found.ledger.work.jobs.values().filter(is_new) {
+                job.await_start(&self.project.root);
+            }
+            let started = self.start_waiting(found)?;
+            let ids: Vec<String> = found.ledger.work.jobs.keys().cloned().collect();
+            let mut heard = false;
+            for id in ids {
+                heard |= self.hear_of(found, &id)?.is_some();
+            }
+            *found = self.refreshed(found);
+            if !heard && started.is_empty() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Settles a run in which something has just happened.
+    pub(super) fn settle_now(&self, found: &Found) -> Result<(), GateError> {
+        self.settle(&mut self.refreshed(found))
+    }
+
+    /// Starts the supervisors of jobs that were recorded.
+    pub(super) fn launch(
+        &self,
+        run: &RunId,
+        claimed: Vec<Claimed>,
+    ) -> Result<Vec<Record>, GateError> {
+        let started = claimed.into_iter().map(|job| Ok(job.start(&self.project.root, run)?));
+        started.collect()
+    }
+
+    /// Starts jobs that were recorded by a process which died, or which could not start them.
+    pub(super) fn start_waiting(&self, found: &Found) -> Result<Vec<Record>, GateError> {
+        let is_new = |job: &Record| job.started.is_none() && !job.is_over();
+        let may_start = |job: &Record| is_new(job) && self.may_start(job);
+        if !found.ledger.work.jobs.values().any(may_start) {
+            return Ok(Vec::new());
+        }
+        let (claimed, _) = self.within(found, |mut locked| {
+            let mut claimed = Vec::new();
+            if locked.ledger.session.cancelled.is_some() {
+                return Ok(Then::Nothing(claimed));
+            }
+            let jobs = locked.ledger.work.jobs.iter_mut();
+            for (id, job) in jobs.filter(|(_, job)| may_start(job)) {
+                if let Some(found) = job.claim(&self.project.root, id)? {
+                    *job = found.record.clone();
+                    claimed.push(found);
+                }
+            }
+            Ok(if claimed.is_empty() {
+                Then::Nothing(claimed)
+            } else {
+                Then::Write(locked.keep(), claimed)
+            })
+        })?;
+        self.launch(&found.id, claimed)
+    }
+
+    /// Whether this process may start a job. One that is started below an agent would end with it, so
+    /// that those in the background are left to another process.
+    fn may_start(&self, job: &Record) -> bool {
+        !job.is_background() || self.supervises || !caller::is_supervised()
+    }
+
+    /// Puts the start and the end of a job to the rules, if they have not heard of it; the last answer.
+    pub(super) fn hear_of(&self, found: &Found, id: &str) -> Result<Option<Answered>, GateError> {
+        let mut last = None;
+        // A job that ends at once has started, too.
+        loop {
+            let heard =
+                self.put(found, NO_LIMIT, |attempt, open| self.hear_news(open, id, attempt));
+            match heard {
+                Ok(Some(heard)) => last = Some(heard),
+                Ok(None) | Err(GateError::Over | GateError::Gone(..)) => return Ok(last),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn hear_news(
+        &self,
+        mut open: Open,
+        id: &str,
+        attempt: &Attempt,
+    ) -> Result<Then<Progress>, GateError> {
+        let Some(job) = open.run.ledger.work.jobs.get_mut(id) else {
+            return Ok(Then::Nothing(Progress::Done(None)));
+        };
+        let Some(news) = self.news(job)? else {
+            return Ok(Then::Nothing(Progress::Done(None)));
+        };
+        let event = tell(job, id, news);
+        let last = open.run.ledger.session.last.clone();
+        let (job, tally) = (job.clone(), &mut open.run.ledger.work.tally);
+        if let Some(ended) = &job.ended {
+            tally.micro_dollars = tally.micro_dollars.saturating_add(ended.micro_dollars);
+        }
+        if job.is_over()
+            && let Some(deferred) = self.deferred(&job)
+        {
+            return self.resume(open, id, &job, deferred, attempt);
+        }
+        let is_over = open.run.ledger.session.cancelled.is_some();
+        let is_stale = job.manner.bound == Bound::Document && job.document != open.before;
+        let mut step = self.decide(&mut open, &event, &ClientReport::default(), attempt);
+        if is_over {
+            step.undo(Answer::accepted());
+        } else if is_stale {
+            let reason = format!("{} was changed meanwhile", open.run.found.place);
+            step.undo(Answer::deny_as("changed", reason));
+        } else if step.unheard {
+            // What a workflow has no rule for has happened all the same.
+            step.answer = Answer::accepted();
+        }
+        if let Some(then) = self.obtain(&mut open, attempt, &event, &mut step)? {
+            return Ok(then);
+        }
+        // A check that is wanted again because the tree has changed is wanted by the next event.
+        let new = open.written(&step);
+        let then = self.commit(open, &event, step, new, attempt)?;
+        Ok(self.answered_to(then, id, &job, last))
+    }
+
+    /// Writes down what was answered to the end of a job, for the event that wanted it; and tells the
+    /// person that it has ended, where nobody waits for it any more.
+    pub(super) fn answered_to(
+        &self,
+        then: Then<Progress>,
+        id: &str,
+        job: &Record,
+        last: Option<Last>,
+    ) -> Then<Progress> {
+        let Then::Write(mut writes, progress) = then else { return then };
+        if let (Progress::Done(Some(answered)), true) = (&progress, job.is_over()) {
+            let ledger = &mut writes.ledger;
+            let waited_for = last.as_ref().and_then(|last| last.waits_for.as_deref());
+            let is_awaited = waited_for == Some(id);
+            // The end of a check or of a review is not an answer to anybody: the last one still stands.
+            if job.manner.waits && !job.manner.alone {
+                ledger.session.last = last;
+            }
+            if let Some(job) = ledger.work.jobs.get_mut(id).filter(|job| job.manner.waits) {
+                job.answer = Some(answered.answer.clone());
+            }
+            if is_awaited && answered.answer.outcome().is_none() {
+                let run = &answered.run;
+                let text =
+                    format!("What run {run} waited for is done: say something to the agent.");
+                writes.tells = Some((Answer::waiting(Until::Human, text), None));
+            }
+        }
+        Then::Write(writes, progress)
+    }
+
+    /// What the rules have not heard of a job.
+    fn news(&self, job: &Record) -> Result<Option<News>, GateError> {
+        if job.is_over() {
+            return Ok(None);
+        }
+        // The rules hear of the start of jobs in the background; of others, the event that wanted them
+        // knows.
+        let is_told = job.started.is_some() || !job.is_background();
+        Ok(match job.look(&self.project.root)? {
+            Seen::Working(since) if !is_told => Some(News::Started(since)),
+            Seen::Ended(Some(since), _) if !is_told => Some(News::Started(since)),
+            Seen::Ended(since, ended) => Some(News::Ended(since, ended)),
+            Seen::Lost(since, ended) => {
+                job.end_leftovers(&self.project.root);
+                Some(News::Ended(since, ended))
+            }
+            Seen::Waiting | Seen::Starting | Seen::Working(_) => None,
+        })
+    }
+
+    /// Writes down the jobs in the background that a step starts, and those that it ends.
+    pub(super) fn enlist(
+        &self,
+        open: &mut Open,
+        by: Actor,
+        effects: &[Effect],
+    ) -> Result<(), GateError> {
+        for effect in effects {
+            match effect {
+                Effect::Start(job) => {
+                    let run = &open.run.found.id;
+                    let apart = Tree::apart(&open.workflow);
+                    let claimed = Record::new(&self.project.root, run, job, &open.before, apart);
+                    let claimed = claimed.map_err(|error| {
+                        GateError::Effect(format!("{} cannot be started: {error}", job.id))
+                    })?;
+                    if self.may_start(&claimed.record) {
+                        open.run.ledger.work.jobs.insert(job.id.clone(), claimed.record.clone());
+                        open.run.starting.push(claimed);
+                    } else {
+                        open.run.ledger.work.jobs.insert(job.id.clone(), claimed.leave());
+                    }
+                }
+                Effect::End(id) => {
+                    let job = open.run.ledger.work.jobs.get_mut(id);
+                    let job = job.filter(|job| job.is_background()).ok_or_else(|| {
+                        let run = &open.run.found.id;
+                        GateError::Effect(format!("there is no agent {id:?} in run {run}"))
+                    })?;
+                    job.ended_by = Some(by);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a check of a workflow for somebody who wants to see it; the gate does not count it. It ends
+    /// with this process.
+    pub fn run_check(&self, workflow: &Workflow, name: &str) -> Result<CheckResult, GateError> {
+        if !self.is_trusted(workflow) {
+            let message = format!("`phasegate trust {}` first: it runs commands", workflow.name);
+            return Err(GateError::NotReady(message));
+        }
+        let check = workflow.check(name).and_then(JobSpec::fixed);
+        let check = check.ok_or_else(|| GateError::Other(format!("there is no check {name}")))?;
+        let root = &self.project.root;
+        let id = RunId { workflow: workflow.name.clone(), name: name.to_string() };
+        let Some(alone) = try_exclusive(root, BY_HAND, &id)? else {
+            return Err(GateError::NotReady(format!("check {name} is running already")));
+        };
+        let held = Some(alone.path().to_path_buf());
+        let spec = Spec { run: check.run, keeps_tail: true, held, ..Spec::default() };
+        let folder = format!("{BY_HAND}/{}", filename(&id.to_string()));
+        let (ended, _) = jobs::run_attached(root, &folder, &spec, Supervisor::Job)?;
+        Ok(ended.result())
+    }
+
+    /// Ends the jobs that a step wants ended, now that it counts.
+    pub(super) fn dismiss(&self, ledger: &Ledger, effects: &[Effect]) {
+        let ended = effects.iter().filter_map(|effect| match effect {
+            Effect::End(id) => ledger.work.jobs.get(id),
+            _ => None,
+        });
+        self.end_all(ended.collect());
+    }
+
+    /// Ends jobs, all at once, and sees them end.
+    pub fn end_all(&self, jobs: Vec<&Record>) {
+        let open: Vec<&Record> = jobs.into_iter().filter(|job| !job.is_over()).collect();
+        for job in &open {
+            job.ask_to_end(&self.project.root);
+        }
+        for job in &open {
+            job.await_end(&self.project.root);
+        }
+    }
+}
+
+/// Why nothing else is done while a job is at work that wants the run for itself; none where there is
+/// none.
+pub(super) fn busy(open: &Open) -> Option<String> {
+    let mut jobs = open.run.ledger.work.jobs.values();
+    let job = jobs.find(|job| job.manner.alone && !job.is_over())?;
+    let run = &open.run.found.id;
+    Some(match job.kind {
+        JobKind::Command => format!("A command of run {run} is running: {}.", job.name),
+        _ => format!("A {} is at work on run {run} already: {}.", job.kind, job.name),
+    })
+}
+
+/// Notes the news, and makes it an event.
+fn tell(job: &mut Record, id: &str, news: News) -> Event {
+    let text = |text: &str| Json::from(text);
+    let number = |number: u64| Json::from(i64::try_from(number).unwrap_or(i64::MAX));
+    let mut members =
+        vec![("id", text(id)), ("kind", text(&job.kind.to_string())), ("name", text(&job.name))];
+    let name = match news {
+        News::Started(since) => {
+            job.started = Some(since);
+            JOB_STARTED
+        }
+        News::Ended(since, ended) => {
+            job.started = job.started.or(since);
+            let code = ended.exit_code.map_or(Json::Null, |code| Json::from(i64::from(code)));
+            let verdict = ended.verdict.as_ref();
+            let word = verdict.map(|verdict| if verdict.pass { "PASS" } else { "FAIL" });
+            // What the rules knew a worker and a reviewer by before they were jobs.
+            let word_for_name = match job.kind {
+                JobKind::Worker => Some("worker"),
+                JobKind::Reviewer => Some("reviewer"),
+                _ => None,
+            };
+            members.extend(word_for_name.map(|word| (word, text(&job.name))));
+            members.extend([
+                ("status", text(ended.status.as_str())),
+                ("ok", Json::from(ended.exit_code == Some(0))),
+                ("exit_code", code),
+                ("end", text(&ended.words)),
+                ("seconds", number(ended.seconds)),
+                ("micro_dollars", number(ended.micro_dollars)),
+                ("turns", number(ended.turns)),
+                ("log", text(&job.log_place())),
+            ]);
+            if let Some(started) = job.started {
+                members.push(("started", Json::from(started.to_string())));
+            }
+            if let Some(file) = &job.file {
+                members.push(("file", text(file)));
+                members.push(("model", job.model.as_deref().map_or(Json::Null, Json::from)));
+                members.push(("verdict", word.map_or(Json::Null, Json::from)));
+                let digest = verdict.map(|verdict| verdict.digest.as_str());
+                members.push(("digest", digest.map_or(Json::Null, Json::from)));
+                members.push(("problem", ended.problem.as_deref().map_or(Json::Null, Json::from)));
+            }
+            if job.manner.bound == Bound::Tree || job.file.is_some() {
+                members.push(("tree", ended.tree.as_deref().map_or(Json::Null, Json::from)));
+            }
+            job.ended = Some(ended);
+            JOB_ENDED
+        }
+    };
+    let agent = job.is_background().then(|| id.to_string());
+    let params = params(members.into_iter().map(|(name, value)| (name.to_string(), value)));
+    let judges = job.manner.gives == Gives::Verdict;
+    let actor = if judges { Actor::Reviewer } else { Actor::Engine };
+    Event { agent, params, ..Event::new(name, actor) }
+}

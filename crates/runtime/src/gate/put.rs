@@ -1,0 +1,338 @@
+//! An event on its way: put to the rules, and put again after the jobs that it waits for.
+//!
+//! A job is recorded under the lock and runs without it. The event waits for its end as long as
+//! its client does; then it is answered that the run waits, and the job goes on. What came of it is
+//! in the ledger, for this event or for the next.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use phasegate_engine::answer::{Answer, Outcome, Until};
+use phasegate_engine::decide::{REVIEWED, params};
+use phasegate_engine::job::{Bound, Gives, Job, JobKind};
+use phasegate_engine::json::Json;
+use phasegate_engine::step::{Effect, Event, Step};
+
+use super::transaction::{Open, Then};
+use super::{Answered, Found, Gate, GateError};
+use crate::jobs::{self, Record, Seen};
+
+/// How often one job runs for one event, while what it is bound to changes under it.
+const MAX_RUNS: usize = 2;
+
+/// How many verdicts may follow each other at one stop.
+const MAX_VERDICTS: usize = 3;
+
+/// How long the jobs of an action may take together: somebody waits for it.
+pub(super) const NO_LIMIT: Duration = Duration::from_hours(24);
+
+/// When an answer must be on its way, before the time of the client is over.
+const MARGIN: Duration = Duration::from_secs(3);
+
+/// How often a job is looked at that is waited for, at first and in the long run.
+const POLL: Duration = Duration::from_millis(2);
+const SLOW_POLL: Duration = Duration::from_millis(50);
+
+/// What is known of an event while it is put again and again.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    since: Instant,
+    /// How long all its jobs may take together.
+    most: Duration,
+    /// The jobs that have ended for it, by id, in order.
+    pub(super) ended: Vec<String>,
+    /// Whose verdict was put to the rules.
+    reviewed: Option<String>,
+    /// How many verdicts it has waited for.
+    verdicts: usize,
+    /// The job that is not waited for any longer, and why.
+    pub(super) given_up: Option<(String, String)>,
+}
+
+impl Attempt {
+    fn new(most: Duration) -> Attempt {
+        let (since, ended) = (Instant::now(), Vec::new());
+        Attempt { since, most, ended, reviewed: None, verdicts: 0, given_up: None }
+    }
+
+    /// A stop, which knows of the verdict that was given for it.
+    pub(super) fn stop(&self, session: Option<String>) -> Event {
+        let reviewed = self.reviewed.as_deref().map(Json::from);
+        let params = params(reviewed.map(|reviewed| (REVIEWED.to_string(), reviewed)));
+        Event { params, ..Event::stop(session) }
+    }
+
+    /// Whether a verdict was given for this event.
+    pub(super) fn has_verdict(&self) -> bool {
+        self.reviewed.is_some()
+    }
+
+    fn left(&self) -> Duration {
+        self.most.saturating_sub(MARGIN).saturating_sub(self.since.elapsed())
+    }
+}
+
+/// How far an event has come.
+pub(super) enum Progress {
+    /// It is answered; none where the run has nothing to say.
+    Done(Option<Answered>),
+    /// The job of this id must end first; then the event is put again.
+    Waits(String),
+}
+
+impl Gate<'_> {
+    /// Puts an event to a run, and waits for the jobs that it needs, for no longer than `most`.
+    pub(super) fn put(
+        &self,
+        found: &Found,
+        most: Duration,
+        body: impl Fn(&Attempt, Open) -> Result<Then<Progress>, GateError>,
+    ) -> Result<Option<Answered>, GateError> {
+        let mut attempt = Attempt::new(most);
+        loop {
+            let (progress, written) = self.within_open(found, |open| body(&attempt, open))?;
+            self.launch(&found.id, written.starting)?;
+            match progress {
+                Progress::Done(answered) => {
+                    return Ok(answered.map(|answered| Answered {
+                        notes: written.notes,
+                        has_jobs: written.has_jobs,
+                        ..answered
+                    }));
+                }
+                Progress::Waits(id) => {
+                    if let Some(answered) = self.await_job(found, &id, &mut attempt)? {
+                        return Ok(Some(answered));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for the commands with which a run begins; the answer to their end.
+    pub(super) fn await_beginning(
+        &self,
+        found: &Found,
+        id: &str,
+    ) -> Result<Option<Answered>, GateError> {
+        self.await_job(found, id, &mut Attempt::new(NO_LIMIT))
+    }
+
+    /// Waits for the end of a job, as long as there is time. Where the answer to its end is the answer to
+    /// the event, that is returned.
+    fn await_job(
+        &self,
+        found: &Found,
+        id: &str,
+        attempt: &mut Attempt,
+    ) -> Result<Option<Answered>, GateError> {
+        let (mut pause, mut shown) = (POLL, 0);
+        loop {
+            let found = self.refreshed(found);
+            let Some(job) = found.ledger.work.jobs.get(id) else { return Ok(None) };
+            let show = |shown: &mut u64| {
+                // Who waits for a worker sees it work.
+                let is_shown = job.manner.alone && job.kind != JobKind::Command;
+                if let Some(watch) = self.watch.filter(|_| is_shown) {
+                    *shown = jobs::follow(&self.project.root, job, *shown, watch);
+                }
+            };
+            if job.is_over() {
+                show(&mut shown);
+                return Ok(self.note_end(&found, id, job, attempt));
+            }
+            match job.look(&self.project.root)? {
+                Seen::Waiting => drop(self.start_waiting(&found)?),
+                Seen::Ended(..) | Seen::Lost(..) => {
+                    let heard = self.hear_of(&found, id)?;
+                    show(&mut shown);
+                    if job.manner.alone && heard.is_some() {
+                        return Ok(heard);
+                    }
+                }
+                Seen::Starting | Seen::Working(_) if attempt.left().is_zero() => {
+                    let (run, kind, name) = (&found.id, &job.kind, &job.name);
+                    let why = format!(
+                        "Run {run} waits for {kind} {name}, which takes longer than this client waits: it \
+                         goes on in the background. Say something to the agent when it is done; \
+                         `phasegate status` shows it."
+                    );
+                    attempt.given_up = Some((id.to_string(), why));
+                    return Ok(None);
+                }
+                Seen::Starting | Seen::Working(_) => {
+                    show(&mut shown);
+                    if self.is_interrupted() {
+                        job.ask_to_end(&self.project.root);
+                    }
+                    std::thread::sleep(pause.min(attempt.left()));
+                    pause = (pause * 2).min(SLOW_POLL);
+                }
+            }
+        }
+    }
+
+    /// Whether the person who waits has pressed Ctrl-C. From the first time that this is asked it no longer
+    /// ends us: it ends the job, and its rules hear of that.
+    fn is_interrupted(&self) -> bool {
+        if self.watch.is_none() {
+            return false;
+        }
+        let flag = self.interrupted.get_or_init(|| {
+            let flag = Arc::new(AtomicBool::new(false));
+            let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, flag.clone());
+            flag
+        });
+        flag.swap(false, Ordering::Relaxed)
+    }
+
+    /// Notes the end of a job that an event has waited for.
+    fn note_end(
+        &self,
+        found: &Found,
+        id: &str,
+        job: &Record,
+        attempt: &mut Attempt,
+    ) -> Option<Answered> {
+        attempt.ended.push(id.to_string());
+        let refused = matches!(job.answer, Some(Answer::Deny { .. }));
+        if job.manner.gives == Gives::Verdict {
+            attempt.verdicts += 1;
+            let has_verdict = job.ended.as_ref().is_some_and(|ended| ended.verdict.is_some());
+            attempt.reviewed = (has_verdict && !refused).then(|| job.name.clone());
+        }
+        let answer = job.answer.clone().filter(|_| job.manner.alone)?;
+        let document = self.document(found).unwrap_or_else(|_| Json::object());
+        Some(Answered { document, has_jobs: true, ..Answered::new(&found.id, answer) })
+    }
+
+    /// Gets what must be there before a step can count: the job that it wants is recorded, with how far
+    /// the rules have come before it. None where nothing is missing, or where the step now says why it
+    /// cannot be had.
+    pub(super) fn obtain(
+        &self,
+        open: &mut Open,
+        attempt: &Attempt,
+        event: &Event,
+        step: &mut Step,
+    ) -> Result<Option<Then<Progress>>, GateError> {
+        if self.is_refused(open, event, step) {
+            return Ok(None);
+        }
+        let job = step.wants.take().map(|job| *job).or_else(|| Job::of_commands(&step.effects));
+        let Some(job) = job else { return Ok(None) };
+        let known = open.run.ledger.work.jobs.get(&job.id).filter(|known| !known.is_over());
+        if let Some((_, why)) = &attempt.given_up {
+            step.answer = without(event, Until::Background, why.clone());
+            return Ok(None);
+        }
+        // Another process wants it as well, or one that died has wanted it.
+        if known.is_some() {
+            return Ok(Some(Then::Nothing(Progress::Waits(job.id))));
+        }
+        let ran = attempt.ended.iter().filter(|id| **id == job.id).count();
+        if job.manner.bound == Bound::Tree && ran >= MAX_RUNS {
+            let name = &job.name;
+            let why = format!(
+                "Files keep changing while {} {name} of run {} runs, so its result would not count.",
+                job.kind, open.run.found.id
+            );
+            step.answer = without(event, Until::Background, why);
+            return Ok(None);
+        }
+        if job.manner.gives == Gives::Verdict && !self.may_judge(open, attempt, &job, step) {
+            return Ok(None);
+        }
+        self.record(open, event, step, &job)
+    }
+
+    /// Whether a step is not taken, because nobody has consented to it or the money is spent.
+    fn is_refused(&self, open: &mut Open, event: &Event, step: &mut Step) -> bool {
+        let name = &open.workflow.name;
+        // To remove its own document harms nobody.
+        let acts = step.effects.iter().any(|effect| *effect != Effect::Remove);
+        if (step.wants.is_some() || acts) && !self.is_trusted(&open.workflow) {
+            let message = format!(
+                "Workflow {name} runs commands or writes files, and you have not consented to \
+                 that: nothing was done. `phasegate trust {name}` shows them and consents."
+            );
+            step.undo(without(event, Until::Human, message));
+            return true;
+        }
+        let starts = step.effects.iter().any(|effect| matches!(effect, Effect::Start(_)));
+        let limits = self.project.config.limits(name);
+        let run = open.run.found.id.to_string();
+        let Some(why) = open.run.ledger.work.tally.spent(&run, &limits).filter(|_| starts) else {
+            return false;
+        };
+        if event.is_question() {
+            step.undo(Answer::allow_saying(Outcome::Budget, why));
+        } else {
+            // Nobody may be there to hear it now.
+            open.run.ledger.session.pending_notices.push(why.clone());
+            step.undo(Answer::deny_as("budget", why));
+        }
+        true
+    }
+
+    /// Whether a verdict may be asked for. Why an earlier one did not come is said once, instead of asking
+    /// again at once.
+    fn may_judge(&self, open: &mut Open, attempt: &Attempt, job: &Job, step: &mut Step) -> bool {
+        let before = open.run.ledger.work.jobs.get_mut(&job.id).filter(|known| !known.used);
+        if let Some(why) = before.and_then(|before| {
+            let why = why_no_verdict(before)?;
+            before.used = true;
+            Some(why)
+        }) {
+            step.answer = Answer::allow_saying(Outcome::Fault, why);
+            return false;
+        }
+        if attempt.verdicts >= MAX_VERDICTS {
+            let why = format!(
+                "The rules want another verdict after {MAX_VERDICTS} at one stop. It is made at the next."
+            );
+            step.answer = Answer::allow_saying(Outcome::Fault, why);
+            return false;
+        }
+        if let Some(file) = &job.file
+            && self.workspace.has(file).unwrap_or(true)
+        {
+            let why = format!("{file} is there already, and no review is overwritten");
+            step.answer = Answer::allow_saying(Outcome::Fault, why);
+            return false;
+        }
+        let run = &open.run.found.id;
+        let limits = self.project.config.limits(&run.workflow);
+        let (answer, warning) = open.run.ledger.work.tally.count_review(&run.to_string(), &limits);
+        open.run.notes.extend(warning);
+        if let Some(answer) = answer {
+            step.answer = answer;
+            return false;
+        }
+        true
+    }
+}
+
+/// Why a job that was to judge has given no verdict, or none that counts.
+fn why_no_verdict(job: &Record) -> Option<String> {
+    let ended = job.ended.as_ref()?;
+    let what = format!("{} {}", job.kind, job.name);
+    if let Some(problem) = &ended.problem {
+        return Some(format!("{what}: {problem} (see {})", job.log_place()));
+    }
+    let Some(Answer::Deny { reason, .. }) = &job.answer else { return None };
+    let pass = ended.verdict.as_ref().is_some_and(|verdict| verdict.pass);
+    let verdict = if pass { "PASS" } else { "FAIL" };
+    Some(format!("{what}: its verdict was {verdict}, and {reason}"))
+}
+
+/// The answer where nothing is done: a stop is let go, an action is refused.
+pub(super) fn refusal(event: &Event, why: String) -> Answer {
+    if event.is_question() { Answer::allow_saying(Outcome::Fault, why) } else { Answer::deny(why) }
+}
+
+/// The answer where nothing could be decided: a stop waits, an action is refused.
+fn without(event: &Event, until: Until, why: String) -> Answer {
+    if event.is_question() { Answer::waiting(until, why) } else { Answer::deny(why) }
+}

@@ -1,0 +1,410 @@
+//! Jobs: every process that a run wants, of whatever kind.
+//!
+//! The ledger of a run lists its jobs. Each has a folder with what its supervisor must know, what the
+//! job is told, what it prints, and what the supervisor has written down. The supervisor is this
+//! program, started again: it is given the lock of the folder by the process that starts it, and holds
+//! it while it lives. So whether a job is alive is asked of the kernel, never guessed from a process
+//! number or the age of a log; and a job outlives the process that wanted it.
+
+mod claim;
+mod group;
+mod known;
+mod log;
+mod supervisor;
+mod token;
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use phasegate_engine::answer::Answer;
+use phasegate_engine::check::CheckResult;
+use phasegate_engine::digest::digest;
+use phasegate_engine::job::{CommandRun, JobKind, Manner, with_facts};
+use phasegate_engine::json::Json;
+use phasegate_engine::step::Actor;
+use serde::{Deserialize, Serialize};
+
+use crate::fault_point;
+use crate::paths;
+use crate::proc;
+
+pub(crate) use claim::Claimed;
+pub use group::End;
+pub use known::{SUPERVISE, SUPERVISE_SESSION, Supervisor, supervises};
+pub use log::tail;
+pub(crate) use log::{follow, part};
+pub use supervisor::{Spec, run_attached, supervise};
+pub use token::{parts, secret};
+
+/// Where jobs have their folders.
+pub const FOLDER: &str = ".phasegate/jobs";
+
+/// How often a job is tried to be started.
+const MAX_STARTS: u32 = 3;
+
+/// How long the process that starts a job waits to see it start.
+const MAX_START: Duration = Duration::from_secs(5);
+
+/// How long the process that ends a job waits to see it end: longer than its supervisor gives it.
+const MAX_END: Duration = Duration::from_secs(4);
+
+/// How often a job is looked at that is about to start or to end.
+const POLL: Duration = Duration::from_millis(5);
+
+/// A job, as the ledger of its run knows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    pub kind: JobKind,
+    /// What the workflow calls such jobs.
+    pub name: String,
+    pub manner: Manner,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Actor>,
+    pub facts: Json,
+    /// Its folder in the project; no two jobs ever share one.
+    pub folder: String,
+    pub run: Vec<CommandRun>,
+    /// The file that it writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub timeout: Duration,
+    pub recorded: Timestamp,
+    /// The digest of the state document that it was begun for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub document: String,
+    /// The digest of its secret, once it was started.
+    #[serde(default)]
+    pub secret: String,
+    #[serde(default)]
+    pub starts: u32,
+    /// When it started, once the rules have heard of that.
+    #[serde(default)]
+    pub started: Option<Timestamp>,
+    /// How it ended, once the rules have heard of that.
+    #[serde(default)]
+    pub ended: Option<Ended>,
+    /// Who wanted it to end, where somebody did.
+    #[serde(default)]
+    pub ended_by: Option<Actor>,
+    /// What was answered to its end: the answer for the event that wanted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// A failure that has been answered counts no more: what the job lacked may not be a part of what
+    /// its result is bound to, so the next event runs it again.
+    #[serde(default)]
+    pub used: bool,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    pub at: Timestamp,
+    pub status: EndStatus,
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+    /// How it ended, as a sentence for people.
+    pub words: String,
+    pub seconds: u64,
+    #[serde(default)]
+    pub micro_dollars: u64,
+    #[serde(default)]
+    pub turns: u64,
+    /// The tree that its result is about; none where that is not the tree, or it changed meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<String>,
+    /// The end of what it printed, where its result is bound to the tree or stops an action.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tail: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// Why there is no verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// What a job found that judges.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub pass: bool,
+    /// The digest of the file that it wrote.
+    pub digest: String,
+}
+
+/// How a job ended, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EndStatus {
+    /// By itself, with exit code 0.
+    Exited,
+    /// By itself, with another exit code.
+    Failed,
+    /// Somebody wanted it to end, or it printed too much.
+    Killed,
+    #[serde(rename = "timed out")]
+    TimedOut,
+    /// It could not be started, or nobody knows how it ended.
+    Crashed,
+}
+
+impl EndStatus {
+    /// The word by which rules and programs know it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EndStatus::Exited => "exited",
+            EndStatus::Failed => "failed",
+            EndStatus::Killed => "killed",
+            EndStatus::TimedOut => "timed out",
+            EndStatus::Crashed => "crashed",
+        }
+    }
+}
+
+impl Ended {
+    /// As rules see a check.
+    pub fn result(&self) -> CheckResult {
+        CheckResult {
+            ok: self.exit_code == Some(0),
+            exit_code: self.exit_code,
+            timed_out: self.status == EndStatus::TimedOut,
+            seconds: self.seconds,
+            tail: self.tail.clone(),
+        }
+    }
+}
+
+/// What a supervisor writes when its job has started.
+#[derive(Debug, Serialize, Deserialize)]
+struct Started {
+    at: Timestamp,
+    /// The job's process, which leads its group, and since when it runs, as the kernel counts.
+    pid: u32,
+    birth: Option<String>,
+}
+
+/// How a job stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen {
+    /// Nobody has started it yet.
+    Waiting,
+    /// A supervisor is about to start it.
+    Starting,
+    Working(Timestamp),
+    Ended(Option<Timestamp>, Ended),
+    /// It can give no sign any more: its supervisor or its folder is gone.
+    Lost(Option<Timestamp>, Ended),
+}
+
+impl Record {
+    /// Whether the rules have heard of its end.
+    pub fn is_over(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Whether it works for itself, and rules see it among `agents`.
+    pub fn is_background(&self) -> bool {
+        !self.manner.waits
+    }
+
+    /// How it stands, in a word.
+    pub fn status(&self) -> &'static str {
+        match (&self.ended, self.started) {
+            (Some(ended), _) => ended.status.as_str(),
+            (None, Some(_)) => "working",
+            (None, None) if self.manner.waits => "working",
+            (None, None) => "starting",
+        }
+    }
+
+    /// Where its log is, in the project.
+    pub fn log_place(&self) -> String {
+        format!("{}/log", self.folder)
+    }
+
+    /// The job as expressions see it among `agents`.
+    pub fn row(&self, id: &str) -> Json {
+        let number = |number: u64| Json::from(i64::try_from(number).unwrap_or(i64::MAX));
+        let time =
+            |time: Option<Timestamp>| time.map_or(Json::Null, |it| Json::from(it.to_string()));
+        let ended = self.ended.as_ref();
+        let code = ended.and_then(|ended| ended.exit_code);
+        let own = [
+            ("id", Json::from(id)),
+            ("kind", Json::from(self.name.as_str())),
+            ("role", self.role.map_or(Json::Null, |role| Json::from(role.to_string()))),
+            ("status", Json::from(self.status())),
+            ("ended", Json::from(ended.is_some())),
+            ("ok", Json::from(code == Some(0))),
+            ("started", time(self.started)),
+            ("ended_at", time(ended.map(|ended| ended.at))),
+            ("exit_code", code.map_or(Json::Null, |code| Json::from(i64::from(code)))),
+            ("end", ended.map_or(Json::Null, |ended| Json::from(ended.words.as_str()))),
+            ("seconds", ended.map_or(Json::Null, |ended| number(ended.seconds))),
+            ("micro_dollars", ended.map_or(Json::Null, |ended| number(ended.micro_dollars))),
+            ("log", Json::from(self.log_place())),
+        ];
+        with_facts(own, &self.facts)
+    }
+
+    /// How it stands in the world. This only looks.
+    ///
+    /// # Errors
+    /// Where its folder cannot be looked at.
+    pub fn look(&self, root: &Path) -> io::Result<Seen> {
+        let folder = self.place(root)?;
+        if !folder.is_dir() {
+            return Ok(Seen::Lost(None, self.crash("its folder is gone")));
+        }
+        let is_free = match File::open(folder.join("lock")) {
+            Ok(lock) => match lock.try_lock_shared() {
+                Ok(()) => true,
+                Err(TryLockError::WouldBlock) => false,
+                Err(TryLockError::Error(error)) => return Err(error),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(error),
+        };
+        // Looked at after the lock: a supervisor writes before it lets go.
+        let started: Option<Started> = read(&folder.join("started.json"));
+        let ended: Option<Ended> = read(&folder.join("end.json"));
+        let since = started.as_ref().map(|started| started.at);
+        Ok(match (is_free, started, ended) {
+            (_, _, Some(ended)) => Seen::Ended(since, ended),
+            (false, Some(started), None) => Seen::Working(started.at),
+            (false, None, None) => Seen::Starting,
+            (true, Some(_), None) => Seen::Lost(since, self.crash("its supervisor was killed")),
+            (true, None, None) if self.starts >= MAX_STARTS => {
+                let why = format!("it could not be started, {MAX_STARTS} times");
+                Seen::Lost(None, self.crash(&why))
+            }
+            (true, None, None) => Seen::Waiting,
+        })
+    }
+
+    /// The record as it is now: of a job that has ended, with its end, also where the rules have not
+    /// heard of that yet.
+    #[must_use]
+    pub fn as_seen(mut self, root: &Path) -> Record {
+        if !self.is_over()
+            && let Ok(Seen::Lost(since, ended) | Seen::Ended(since, ended)) = self.look(root)
+        {
+            self.started = self.started.or(since);
+            self.ended = Some(ended);
+        }
+        self
+    }
+
+    fn crash(&self, why: &str) -> Ended {
+        let now = Timestamp::now();
+        let since = self.started.unwrap_or(now);
+        Ended {
+            at: now,
+            status: EndStatus::Crashed,
+            exit_code: None,
+            words: format!("crashed: {why}"),
+            seconds: u64::try_from(now.as_second() - since.as_second()).unwrap_or(0),
+            micro_dollars: 0,
+            turns: 0,
+            tree: None,
+            tail: String::new(),
+            verdict: None,
+            problem: Some(format!("it crashed: {why}")),
+        }
+    }
+
+    /// Waits until a supervisor has told that its job has started or ended.
+    pub fn await_start(&self, root: &Path) {
+        wait(MAX_START, || !matches!(self.look(root), Ok(Seen::Starting)));
+    }
+
+    /// Asks the supervisor to end the job.
+    pub fn ask_to_end(&self, root: &Path) {
+        if let Ok(folder) = self.place(root) {
+            fault_point::reach("before-end-asked");
+            let _ = File::create(folder.join("end-asked"));
+        }
+    }
+
+    /// Waits until the job has ended.
+    pub fn await_end(&self, root: &Path) {
+        let alive = || matches!(self.look(root), Ok(Seen::Starting | Seen::Working(_)));
+        wait(MAX_END, || !alive());
+    }
+
+    /// Removes its folder: another job of the same name has taken its place.
+    pub fn forget(&self, root: &Path) {
+        if let Ok(folder) = self.place(root) {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+
+    /// Ends what a supervisor that was killed has left behind.
+    pub fn end_leftovers(&self, root: &Path) {
+        let folder = self.place(root).ok();
+        let started: Option<Started> = folder.and_then(|folder| read(&folder.join("started.json")));
+        if let Some(Started { pid, birth: Some(birth), .. }) = started {
+            if proc::birth(pid).as_ref() == Some(&birth) {
+                group::end(pid);
+            }
+            token::end_holders(|secret| self.knows(secret));
+        }
+    }
+
+    /// Whether a secret is the job's.
+    pub fn knows(&self, secret: &str) -> bool {
+        !self.secret.is_empty() && self.secret == digest(secret.as_bytes())
+    }
+
+    /// Its folder.
+    fn place(&self, root: &Path) -> io::Result<PathBuf> {
+        place(root, &self.folder)
+    }
+}
+
+/// The folders of jobs that are alive, whether a ledger knows them or not.
+pub fn alive(root: &Path) -> Vec<String> {
+    let folders = |path: &Path| {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
+    };
+    let base = root.join(FOLDER);
+    let all = folders(&base).into_iter().flat_map(|run| folders(&run));
+    let held = |folder: &PathBuf| {
+        let lock = OpenOptions::new().append(true).open(folder.join("lock"));
+        lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+    };
+    let names = all.filter(held).filter_map(|folder| {
+        folder.strip_prefix(root).ok().map(|name| name.to_string_lossy().into_owned())
+    });
+    names.collect()
+}
+
+/// A folder of the project.
+fn place(root: &Path, folder: &str) -> io::Result<PathBuf> {
+    paths::inside(root, folder).map_err(|why| io::Error::other(why.to_string()))
+}
+
+fn read<T: for<'d> Deserialize<'d>>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Writes a file, whole or not at all.
+fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    fault_point::reach("before-record");
+    let new = path.with_extension("new");
+    fs::write(&new, serde_json::to_vec(value)?)?;
+    File::open(&new)?.sync_all()?;
+    fault_point::reach("record-written");
+    fs::rename(new, path)
+}
+
+fn wait(most: Duration, done: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !done() && since.elapsed() < most {
+        std::thread::sleep(POLL);
+    }
+}

@@ -1,0 +1,211 @@
+//! From the wish for a job to its supervisor.
+//!
+//! A job gets its folder, and the lock of it, before the step that wants it counts; its supervisor is
+//! started after that. A process that dies in between lets the lock go, and the next one that looks at
+//! the run starts the job: it is recorded once, and never runs twice.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use phasegate_engine::digest::digest;
+use phasegate_engine::functions::filename;
+use phasegate_engine::job::{Bound, CommandRun, Gives, Job};
+
+use super::{FOLDER, POLL, Record, SUPERVISE, Seen, Spec, place, token, write};
+use crate::fault_point;
+use crate::paths;
+use crate::run::RunId;
+use crate::variables;
+use crate::workspace::topics;
+
+/// How long the look of another process may keep us from a lock.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A job whose supervisor can be started: its lock, and its secret.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub(crate) id: String,
+    pub(crate) record: Record,
+    secret: Option<String>,
+    lock: File,
+    /// The folder of a job that does not count yet: it goes where the step comes to nothing.
+    unwritten: Option<PathBuf>,
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        if let Some(folder) = self.unwritten.take() {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+}
+
+impl Record {
+    /// Records a job: its folder, what its supervisor must know, and its lock. What is not started by
+    /// this process gives the lock up.
+    pub(crate) fn new(
+        root: &Path,
+        run: &RunId,
+        job: &Job,
+        document: &str,
+        tree: Vec<String>,
+    ) -> io::Result<Claimed> {
+        let name = format!("{}-{}", filename(&job.id), topics::new_id()?);
+        let folder = format!("{FOLDER}/{}/{name}", filename(&run.to_string()));
+        let run = commands(root, job)?;
+        let full = place(root, &folder)?;
+        fs::create_dir_all(&full)?;
+        paths::ignored_by_git(&root.join(FOLDER))?;
+        fault_point::reach("before-prompt");
+        if let Some(prompt) = &job.prompt {
+            fs::write(full.join("prompt"), prompt)?;
+        }
+        let told = [(variables::REVIEW, &job.file), (variables::MODEL, &job.model)];
+        let judges = job.manner.gives == Gives::Verdict;
+        let told = told.into_iter().filter(|_| judges);
+        let spec = Spec {
+            run: run.clone(),
+            variables: told
+                .map(|(name, value)| (name.to_string(), value.clone().unwrap_or_default()))
+                .collect(),
+            answers: judges,
+            verdict: job.file.clone().filter(|_| judges),
+            tree: (job.manner.bound == Bound::Tree || judges).then_some(tree),
+            keeps_tail: job.manner.bound == Bound::Tree || job.manner.alone,
+            held: None,
+        };
+        write(&full.join("job.json"), &spec)?;
+        let lock = OpenOptions::new().create(true).append(true).open(full.join("lock"))?;
+        lock.lock()?;
+        let record = Record {
+            kind: job.kind.clone(),
+            name: job.name.clone(),
+            manner: job.manner,
+            role: job.role,
+            facts: job.facts.clone(),
+            folder,
+            run,
+            file: job.file.clone(),
+            model: job.model.clone(),
+            timeout: job.timeout,
+            recorded: Timestamp::now(),
+            document: document.to_string(),
+            secret: String::new(),
+            starts: 0,
+            started: None,
+            ended: None,
+            ended_by: None,
+            answer: None,
+            used: false,
+        };
+        let mut claimed =
+            Claimed { id: job.id.clone(), record, secret: None, lock, unwritten: Some(full) };
+        claimed.arm()?;
+        Ok(claimed)
+    }
+
+    /// Takes the place of the supervisor of a job that nobody has started yet.
+    pub(crate) fn claim(&self, root: &Path, id: &str) -> io::Result<Option<Claimed>> {
+        if !matches!(self.look(root)?, Seen::Waiting) {
+            return Ok(None);
+        }
+        let folder = self.place(root)?;
+        let lock = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
+        let since = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                // Another process may only be looking.
+                Err(TryLockError::WouldBlock) if since.elapsed() < LOOK => {
+                    std::thread::sleep(POLL);
+                }
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        // Between the look and the lock another process may have started it, and seen it end.
+        if folder.join("started.json").exists() || folder.join("end.json").exists() {
+            return Ok(None);
+        }
+        let (id, record) = (id.to_string(), self.clone());
+        let mut claimed = Claimed { id, record, secret: None, lock, unwritten: None };
+        claimed.arm()?;
+        Ok(Some(claimed))
+    }
+}
+
+impl Claimed {
+    /// Counts the start, and makes the secret of a job that may ask for things: it is on record before
+    /// the job can show it.
+    fn arm(&mut self) -> io::Result<()> {
+        self.record.starts += 1;
+        if self.record.role.is_some() {
+            let secret = token::secret()?;
+            self.record.secret = digest(secret.as_bytes());
+            self.secret = Some(secret);
+        }
+        Ok(())
+    }
+
+    /// The record of a job that another process starts.
+    pub(crate) fn leave(mut self) -> Record {
+        self.unwritten = None;
+        Record { starts: 0, secret: String::new(), ..self.record.clone() }
+    }
+
+    /// Starts the supervisor, which is given the lock.
+    pub(crate) fn start(mut self, root: &Path, run: &RunId) -> io::Result<Record> {
+        self.unwritten = None;
+        let program = std::env::current_exe()?;
+        let mut command = Command::new(&program);
+        command
+            .arg(SUPERVISE)
+            .arg(root)
+            .arg(&self.record.folder)
+            .arg(run.to_string())
+            // For those who look at the processes.
+            .arg(&self.id)
+            .env_remove(variables::HTTP_TOKEN)
+            .env_remove(variables::TOKEN);
+        if let Some(secret) = &self.secret {
+            command
+                .env(variables::TOKEN, token::token(run, &self.id, secret))
+                .env("PHASEGATE", &program)
+                .env(variables::RUN, run.to_string())
+                .env(variables::AGENT, &self.id);
+        }
+        let mut supervisor = command
+            .stdin(self.lock.try_clone()?)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // What ends us does not reach it.
+            .process_group(0)
+            .spawn()?;
+        // Where we live on, nothing is left of it when it ends.
+        let reaper = std::thread::Builder::new().stack_size(64 << 10);
+        let _ = reaper.spawn(move || supervisor.wait());
+        Ok(self.record.clone())
+    }
+}
+
+/// What a job runs: the commands of the workflow, or the usual client.
+fn commands(root: &Path, job: &Job) -> io::Result<Vec<CommandRun>> {
+    if !job.run.is_empty() {
+        return Ok(job.run.clone());
+    }
+    let client = phasegate_clients::headless();
+    let model = job.model.as_deref();
+    let words = match (job.manner.gives, job.role) {
+        (Gives::Verdict, _) => client.reviewer(model).map_err(io::Error::other)?,
+        (Gives::Exit, role) => {
+            let role = role.unwrap_or(phasegate_engine::step::Actor::Worker);
+            client.agent(role, model, root)?
+        }
+    };
+    Ok(vec![CommandRun { words, timeout: job.timeout }])
+}

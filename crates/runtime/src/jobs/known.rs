@@ -1,0 +1,38 @@
+//! How a supervisor is known among the processes.
+
+use crate::proc;
+
+/// The command of this program that supervises a job.
+pub const SUPERVISE: &str = "supervise";
+
+/// The same for a job that leads the work itself, as a session of a client does.
+pub const SUPERVISE_SESSION: &str = "supervise-session";
+
+/// The words of the command that supervised an agent in version 0.1.0.
+const AGENT_RUN: [&[u8]; 2] = [b"agent", b"run"];
+
+/// What a supervisor watches over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supervisor {
+    /// A job of a run.
+    Job,
+    /// An agent that leads the work itself.
+    Session,
+}
+
+/// What a process supervises; none where it is not a supervisor of ours.
+pub fn supervises(pid: u32) -> Option<Supervisor> {
+    let words = proc::words(pid, 5);
+    let (program, words) = words.split_first()?;
+    if !program.ends_with(b"phasegate") {
+        return None;
+    }
+    let is = |word: &str| words.first().is_some_and(|first| first == word.as_bytes());
+    // It was told first where it works.
+    let is_old = words.windows(2).any(|pair| pair == AGENT_RUN);
+    match () {
+        () if is(SUPERVISE) || is_old => Some(Supervisor::Job),
+        () if is(SUPERVISE_SESSION) => Some(Supervisor::Session),
+        () => None,
+    }
+}

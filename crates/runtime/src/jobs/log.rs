@@ -1,0 +1,58 @@
+//! What jobs print.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::token::{LENGTH, mask};
+use super::{Record, place};
+
+/// The end of a log, from a whole line on.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn tail(log: &Path, most: u64) -> io::Result<String> {
+    let mut log = File::open(log)?;
+    let length = log.metadata()?.len();
+    let start = length.saturating_sub(most);
+    log.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    log.take(most).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let whole = match text.split_once('\n') {
+        Some((_, rest)) if start > 0 => rest,
+        _ => &text,
+    };
+    Ok(whole.trim_end().to_string())
+}
+
+/// A part of the log of a job without its secrets, and how long the log is.
+pub(crate) fn part(root: &Path, job: &Record, from: u64, most: u64) -> io::Result<(Vec<u8>, u64)> {
+    let mut log = match File::open(place(root, &job.log_place())?) {
+        Ok(log) => log,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+        Err(error) => return Err(error),
+    };
+    let size = log.metadata()?.len();
+    let (from, most) = (from.min(size), most.min(size));
+    // With what is around it: a secret may begin before, or end after.
+    let start = from.saturating_sub(LENGTH as u64);
+    log.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    log.take(from - start + most + LENGTH as u64).read_to_end(&mut bytes)?;
+    mask(&mut bytes);
+    let skipped = usize::try_from(from - start).unwrap_or(usize::MAX);
+    let wanted = bytes.into_iter().skip(skipped);
+    Ok((wanted.take(usize::try_from(most).unwrap_or(usize::MAX)).collect(), size))
+}
+
+/// Shows what was added to the log of a job since the last time; how long the log is now.
+pub(crate) fn follow(root: &Path, job: &Record, from: u64, show: &dyn Fn(&[u8])) -> u64 {
+    match part(root, job, from, u64::MAX) {
+        Ok((bytes, _)) if !bytes.is_empty() => {
+            show(&bytes);
+            from + bytes.len() as u64
+        }
+        _ => from,
+    }
+}

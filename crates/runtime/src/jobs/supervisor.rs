@@ -1,0 +1,320 @@
+//! The other side: the process that supervises a job holds its lock, and writes down its start and its
+//! end. What came of a job is what the kernel told its supervisor, never what the job says.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use phasegate_clients::{Cost, Judged};
+use phasegate_engine::digest::digest;
+use phasegate_engine::job::CommandRun;
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::group::{self, End, Orphans};
+use super::{
+    EndStatus, Ended, SUPERVISE, SUPERVISE_SESSION, Started, Supervisor, Verdict, place, read,
+    tail, write,
+};
+use crate::fault_point;
+use crate::paths;
+use crate::proc;
+use crate::tree::Tree;
+use crate::variables;
+
+/// How much of the end of a log is searched for what an agent has cost.
+const MAX_SEARCHED: u64 = 256 << 10;
+
+/// How much of the end of a log is kept with the result.
+const MAX_TAIL: u64 = 4_000;
+
+/// An answer longer than this is not read for a verdict.
+const MAX_ANSWER: u64 = 16 << 20;
+
+/// Files that are written within so short a time may have the same date.
+const TICK: SignedDuration = SignedDuration::from_millis(1);
+
+/// What a supervisor must know of its job.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Spec {
+    /// What runs, one after the other, while each ends well.
+    pub run: Vec<CommandRun>,
+    /// What the job finds in its environment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<(String, String)>,
+    /// What it prints on stdout is an answer, which is kept apart from the log.
+    #[serde(default)]
+    pub answers: bool,
+    /// The file that it writes, and judges in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
+    /// Its result is about the tree without what matches these patterns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Vec<String>>,
+    /// The end of its log is kept with the result.
+    #[serde(default)]
+    pub keeps_tail: bool,
+    /// A lock: when nobody holds it any more, nobody wants the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<PathBuf>,
+}
+
+impl Spec {
+    fn timeout(&self) -> Duration {
+        self.run.iter().map(|run| run.timeout).sum()
+    }
+}
+
+/// A job under supervision.
+struct Supervised<'a> {
+    root: &'a Path,
+    folder: PathBuf,
+    spec: Spec,
+    log: File,
+    orphans: Orphans,
+    /// A signal has told us to go.
+    told: Arc<AtomicBool>,
+}
+
+/// The supervisor's own main, for the job in a folder of the project. Its stdin is the lock.
+///
+/// # Errors
+/// Where the job has run already, or its files cannot be used.
+pub fn supervise(root: &Path, folder: &str, is_session: bool) -> io::Result<()> {
+    let folder = place(root, folder)?;
+    let own = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
+    let meta = own.metadata()?;
+    if (meta.dev(), meta.ino()) != given()? && own.try_lock().is_err() {
+        return Err(io::Error::other("another process supervises it"));
+    }
+    if folder.join("started.json").exists() || folder.join("end.json").exists() {
+        return Err(io::Error::other("it has run already"));
+    }
+    let spec: Spec =
+        read(&folder.join("job.json")).ok_or_else(|| io::Error::other("it has no job.json"))?;
+    group::adopt_orphans();
+    let told = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        let _ = signal_hook::flag::register(signal, told.clone());
+    }
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join("log"))?;
+    let orphans = if is_session { Orphans::ButJobs } else { Orphans::All };
+    Supervised { root, folder, spec, log, orphans, told }.supervise()
+}
+
+impl Supervised<'_> {
+    fn supervise(&self) -> io::Result<()> {
+        let tree = self.spec.tree.clone().map(|apart| Tree::new(self.root, apart));
+        let before = tree.as_ref().and_then(Tree::now);
+        fault_point::reach("before-job");
+        let since = Instant::now();
+        let end = self.run()?;
+        fault_point::reach("after-job");
+        let seconds = since.elapsed().as_secs();
+        // A verdict is about the tree as the judge has found it; a check holds for a tree that stays.
+        let is_same = |tree: &Tree| self.spec.verdict.is_some() || tree.now() == before;
+        let tree = tree.filter(is_same).and_then(|_| before.clone());
+        let (judged, problem) = match &self.spec.verdict {
+            None => (None, None),
+            Some(file) => match self.judge(&end, file) {
+                Ok(judged) => (Some(judged), None),
+                Err(why) => (None, Some(why)),
+            },
+        };
+        let (verdict, cost) = judged.unzip();
+        let cost = cost.unwrap_or_else(|| {
+            let printed = tail(&self.folder.join("log"), MAX_SEARCHED).unwrap_or_default();
+            phasegate_clients::headless().cost(&printed)
+        });
+        let (status, exit_code) = match &end {
+            End::Exited(0) => (EndStatus::Exited, Some(0)),
+            End::Exited(code) => (EndStatus::Failed, Some(*code)),
+            End::TimedOut => (EndStatus::TimedOut, None),
+            End::GivenUp | End::Flooded => (EndStatus::Killed, None),
+            End::Killed(_) | End::NotStarted(_) => (EndStatus::Crashed, None),
+        };
+        let ended = Ended {
+            at: Timestamp::now(),
+            status,
+            exit_code,
+            words: end.in_words(self.spec.timeout()),
+            seconds,
+            micro_dollars: cost.micro_dollars,
+            turns: cost.turns,
+            tree,
+            tail: if self.spec.keeps_tail { self.tail(&end) } else { String::new() },
+            verdict,
+            problem,
+        };
+        write(&self.folder.join("end.json"), &ended)
+    }
+
+    /// Runs the commands, one after the other, while each ends well.
+    fn run(&self) -> io::Result<End> {
+        // By the clock of the files, which is behind ours: what the job writes is not older than this.
+        let made = self.log.metadata()?.modified()?;
+        let at = Timestamp::try_from(made).map_err(io::Error::other)? - TICK;
+        let mut end = End::NotStarted("nothing to run".into());
+        for command in &self.spec.run {
+            end = match self.start(&command.words) {
+                Err(why) => End::NotStarted(why),
+                Ok(child) => {
+                    let pid = child.id();
+                    let started = Started { at, pid, birth: proc::birth(pid) };
+                    write(&self.folder.join("started.json"), &started)?;
+                    let gone = || self.is_unwanted();
+                    let printed = || self.printed();
+                    group::watch(child, command.timeout, &gone, &printed, self.orphans)
+                }
+            };
+            if end != End::Exited(0) {
+                break;
+            }
+        }
+        Ok(end)
+    }
+
+    fn start(&self, words: &[String]) -> Result<Child, String> {
+        let Some((program, arguments)) = words.split_first() else {
+            return Err("nothing to run".into());
+        };
+        let streams = || -> io::Result<(Stdio, Stdio, Stdio)> {
+            let input = match File::open(self.folder.join("prompt")) {
+                Ok(prompt) => Stdio::from(prompt),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Stdio::null(),
+                Err(error) => return Err(error),
+            };
+            let output = if self.spec.answers {
+                let answer = self.folder.join("answer");
+                OpenOptions::new().create(true).append(true).mode(0o600).open(answer)?
+            } else {
+                self.log.try_clone()?
+            };
+            Ok((input, output.into(), self.log.try_clone()?.into()))
+        };
+        let (input, output, errors) = streams().map_err(|error| error.to_string())?;
+        let spawned = Command::new(program)
+            .args(arguments)
+            .current_dir(self.root)
+            .envs(self.spec.variables.iter().map(|(name, value)| (name, value)))
+            .env(variables::DISABLE, "1")
+            .stdin(input)
+            .stdout(output)
+            .stderr(errors)
+            .process_group(0)
+            .spawn();
+        spawned.map_err(|error| format!("cannot run {program}: {error}"))
+    }
+
+    fn is_unwanted(&self) -> bool {
+        let is_let_go = |lock: &PathBuf| match File::open(lock) {
+            Ok(lock) => !matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)),
+            Err(_) => true,
+        };
+        self.told.load(Ordering::Relaxed)
+            || self.folder.join("end-asked").exists()
+            || !self.folder.exists()
+            || self.spec.held.as_ref().is_some_and(is_let_go)
+    }
+
+    fn printed(&self) -> u64 {
+        let answer = fs::metadata(self.folder.join("answer")).map_or(0, |meta| meta.len());
+        answer + self.log.metadata().map_or(0, |meta| meta.len())
+    }
+
+    /// The end of the log, and why it ends there.
+    fn tail(&self, end: &End) -> String {
+        let tail = tail(&self.folder.join("log"), MAX_TAIL).unwrap_or_default();
+        let note = match end {
+            End::Exited(_) | End::GivenUp => return tail,
+            End::NotStarted(why) => why.clone(),
+            other => format!("It {}.", other.in_words(self.spec.timeout())),
+        };
+        format!("{tail}\n{note}").trim_start().to_string()
+    }
+
+    /// The verdict of a job that judges. It counts only as the structured output of the process that we
+    /// started, and only if the file that it was asked for is there.
+    fn judge(&self, end: &End, file: &str) -> Result<(Verdict, Cost), String> {
+        let judged = self.verdict(end, file);
+        if judged.is_err() {
+            // What went wrong can be seen in the log.
+            let said = fs::read(self.folder.join("answer")).unwrap_or_default();
+            let _ = (&self.log).write_all(&[b"\n--- its answer ---\n", said.as_slice()].concat());
+        }
+        judged
+    }
+
+    fn verdict(&self, end: &End, file: &str) -> Result<(Verdict, Cost), String> {
+        match end {
+            End::Exited(0) => {}
+            End::NotStarted(why) => return Err(why.clone()),
+            other => return Err(format!("it {}", other.in_words(self.spec.timeout()))),
+        }
+        let answer = self.folder.join("answer");
+        if fs::metadata(&answer).map_or(0, |meta| meta.len()) > MAX_ANSWER {
+            return Err("its answer is too long".into());
+        }
+        let printed = fs::read(&answer).unwrap_or_default();
+        let Judged { pass, cost } = phasegate_clients::headless().verdict(&printed)?;
+        let path = paths::inside(self.root, file).map_err(|why| why.to_string())?;
+        let written = fs::read(path).ok().filter(|written| !written.trim_ascii().is_empty());
+        let written = written.ok_or_else(|| format!("it gave a verdict, but wrote no {file}"))?;
+        Ok((Verdict { pass, digest: digest(&written) }, cost))
+    }
+}
+
+/// Which file our stdin is.
+fn given() -> io::Result<(u64, u64)> {
+    let stat = rustix::fs::fstat(io::stdin())?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+/// Runs a job of no run in a folder of the project, and waits for its end: how it ended, and what it
+/// answered. It ends when we do.
+///
+/// # Errors
+/// Where its files cannot be made, or its supervisor was killed.
+pub fn run_attached(
+    root: &Path,
+    folder: &str,
+    spec: &Spec,
+    supervisor: Supervisor,
+) -> io::Result<(Ended, Vec<u8>)> {
+    let full = place(root, folder)?;
+    fs::create_dir_all(&full)?;
+    for left in ["started.json", "end.json", "end-asked", "answer", "log"] {
+        match fs::remove_file(full.join(left)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    write(&full.join("job.json"), spec)?;
+    let lock = OpenOptions::new().create(true).append(true).open(full.join("lock"))?;
+    lock.lock()?;
+    let word = match supervisor {
+        Supervisor::Job => SUPERVISE,
+        Supervisor::Session => SUPERVISE_SESSION,
+    };
+    let mut supervisor = Command::new(std::env::current_exe()?)
+        .arg(word)
+        .arg(root)
+        .arg(folder)
+        .env_remove(variables::HTTP_TOKEN)
+        .stdin(lock)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()?;
+    supervisor.wait()?;
+    let ended = read(&full.join("end.json"));
+    let ended = ended.ok_or_else(|| io::Error::other("its supervisor was killed"))?;
+    Ok((ended, fs::read(full.join("answer")).unwrap_or_default()))
+}
