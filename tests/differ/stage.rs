@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use regex_lite::{Captures, Regex};
 use serde_json::{Value, json};
 
+use crate::as_it_was;
 use crate::trace::{Op, Seen, Step, Trace, Who};
 
 /// Folders of our own bookkeeping, which is not compared: only what comes of it.
-const OWN: [&str; 8] =
-    ["runs", "agents", "checks", "reviews", "workers", "errands", "drive", "jobs"];
+const OWN: [&str; 9] =
+    ["runs", "agents", "checks", "reviews", "workers", "errands", "drive", "jobs", "tree"];
 
 pub struct Stage {
     folder: tempfile::TempDir,
@@ -249,7 +250,8 @@ impl Stage {
         command.args(["agents", "--all", "--json"]).env("CLAUDECODE", "1");
         let output = command.output().unwrap();
         let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        rows.into_iter().map(|row| row["agent"].clone()).collect()
+        let jobs = rows.into_iter().map(|row| row.get("job").unwrap_or(&row["agent"]).clone());
+        jobs.filter(|job| job.get("name").is_none() || job["kind"] == "agent").collect()
     }
 
     /// The phase of the first run that is listed; empty where there is none.
@@ -326,7 +328,8 @@ impl Stage {
             *seen += new.len();
             for line in new {
                 let line: Value = serde_json::from_str(line).unwrap_or_default();
-                news.push(self.words.line(&run, &line));
+                let line = as_it_was::line(line);
+                news.extend(line.map(|line| self.words.line(&run, &line)));
             }
         }
         // Agents that start or end at once are heard of in any order; what comes of it depends only on

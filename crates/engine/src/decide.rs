@@ -258,7 +258,7 @@ impl<'w> Deciding<'w> {
     ) -> Deciding<'w> {
         let actor = serde_json::to_value(event.actor).unwrap_or_default();
         let event_facts = Json::from([
-            ("name", Json::from(event.name.as_str())),
+            ("name", Json::from(event.short_name())),
             ("actor", Json::from(actor.as_str().unwrap_or_default())),
             ("session", event.session.as_deref().map_or(Json::Null, Json::from)),
             ("reviewed", event.params.get(REVIEWED).cloned().unwrap_or(Json::Null)),

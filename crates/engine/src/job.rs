@@ -105,9 +105,8 @@ impl Manner {
     pub fn of(kind: &JobKind) -> Manner {
         let (gives, bound, waits, alone) = match kind {
             JobKind::Check => (Gives::Exit, Bound::Tree, true, false),
-            JobKind::Command => (Gives::Exit, Bound::Document, true, true),
             JobKind::Reviewer => (Gives::Verdict, Bound::Document, true, false),
-            JobKind::Worker => (Gives::Exit, Bound::Document, true, true),
+            JobKind::Command | JobKind::Worker => (Gives::Exit, Bound::Document, true, true),
             JobKind::Agent | JobKind::Other(_) => (Gives::Exit, Bound::Nothing, false, false),
         };
         Manner { gives, bound, waits, alone }

@@ -60,18 +60,20 @@ impl Event {
         self
     }
 
+    /// The name by which expressions know it: the shorter one, where it has one.
+    pub fn short_name(&self) -> &str {
+        let own = |name: &str| self.params.get(name).and_then(Json::as_str);
+        let alias = ALIASES.iter().find(|alias| {
+            alias.event == self.name
+                && own(KIND) == Some(alias.kind)
+                && (!alias.judged || own(VERDICT).is_some())
+        });
+        alias.map_or(&self.name, |alias| alias.name)
+    }
+
     /// Whether a rule about events of that name is about this one.
     pub fn is(&self, name: &str) -> bool {
-        let is_alias = || {
-            let own = |name: &str| self.params.get(name).and_then(Json::as_str);
-            ALIASES.iter().any(|alias| {
-                alias.name == name
-                    && alias.event == self.name
-                    && own(KIND) == Some(alias.kind)
-                    && (!alias.judged || own(VERDICT).is_some())
-            })
-        };
-        self.name == name || is_alias()
+        self.name == name || self.short_name() == name
     }
 
     /// What kind of event it is.

@@ -76,8 +76,9 @@ pub struct Position {
     pub written: bool,
     /// The document was removed by a rule: the run is over.
     pub removed: bool,
-    /// There is no document yet: the run begins when its first commands have ended well.
-    pub beginning: bool,
+    /// There is no document yet: the run begins when the job of this id has ended well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begins_with: Option<String>,
     /// The version of the document in which the run was found finished: such a run is passed over
     /// without being read.
     pub finished: Option<Version>,

@@ -133,14 +133,14 @@ impl Resolver<'_> {
         let model = text.model.as_ref().map(|model| self.hole(model));
         let run = self.command_line(text.run.as_ref());
         let job = self.blank(JobKind::Reviewer, name, text.timeout.as_deref());
-        JobSpec { prompt, writes, model, run, ..job }
+        JobSpec { run, prompt, writes, model, ..job }
     }
 
     fn worker(&mut self, name: &Spanned<String>, text: &WorkerText) -> JobSpec {
         let prompt = Some(self.prompt(&text.prompt));
         let run = self.command_line(Some(&text.run));
         let job = self.blank(JobKind::Worker, name, text.timeout.as_deref());
-        JobSpec { prompt, run, ..job }
+        JobSpec { run, prompt, ..job }
     }
 
     fn agent(&mut self, name: &Spanned<String>, text: &AgentText) -> JobSpec {
@@ -152,7 +152,7 @@ impl Resolver<'_> {
         let each = text.each.as_ref().map(|each| self.expression(each));
         let facts = self.facts(name, &text.facts);
         let job = self.blank(JobKind::Agent, name, text.timeout.as_deref());
-        JobSpec { role, prompt, model, run, each, facts, ..job }
+        JobSpec { run, prompt, model, role, each, facts, ..job }
     }
 
     fn job(

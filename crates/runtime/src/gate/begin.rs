@@ -18,6 +18,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Move, Step, Trace};
 use serde::{Deserialize, Serialize};
 
+use super::jobs::answered_to;
 use super::put::{Attempt, Progress, refusal};
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
@@ -119,7 +120,7 @@ impl Gate<'_> {
                 return Ok(None);
             }
         };
-        self.list(open, claimed);
+        list(open, claimed);
         let line = Line {
             from: step.from.clone(),
             to: step.to.clone(),
@@ -159,20 +160,12 @@ impl Gate<'_> {
             fs::create_dir_all(file.parent().unwrap_or(root))?;
         }
         let apart = Tree::apart(&open.workflow);
-        let claimed = Record::new(root, &open.run.found.id, job, document, apart)?;
+        let claimed = Claimed::new(root, &open.run.found.id, job, document, apart)?;
         if let Some(deferred) = deferred {
             let step = serde_json::to_vec(deferred)?;
             fs::write(root.join(&claimed.record.folder).join(STEP), step)?;
         }
         Ok(claimed)
-    }
-
-    /// Puts a job into the ledger, in the place of an earlier one of that name.
-    pub(super) fn list(&self, open: &mut Open, claimed: Claimed) {
-        let jobs = &mut open.run.ledger.work.jobs;
-        let before = jobs.insert(claimed.id.clone(), claimed.record.clone());
-        open.run.replaced.extend(before);
-        open.run.starting.push(claimed);
     }
 
     /// The step that waits for the commands of a job.
@@ -230,7 +223,7 @@ impl Gate<'_> {
             new.work.jobs.insert(id.to_string(), job.clone());
             open.run.ledger = new;
         }
-        let is_beginning = std::mem::take(&mut open.run.ledger.position.beginning);
+        let is_beginning = open.run.ledger.position.begins_with.take().is_some();
         // A run that could not begin is over before it began.
         let never_began = is_beginning && matches!(step.answer, Answer::Deny { .. });
         let new = new.filter(|_| step.changed).map(String::into_bytes);
@@ -238,8 +231,16 @@ impl Gate<'_> {
         if let (Then::Write(writes, _), true) = (&mut then, never_began) {
             writes.ledger.position.removed = true;
         }
-        Ok(self.answered_to(then, id, job, None))
+        Ok(answered_to(then, id, job, None))
     }
+}
+
+/// Puts a job into the ledger, in the place of an earlier one of that name.
+pub(super) fn list(open: &mut Open, claimed: Claimed) {
+    let jobs = &mut open.run.ledger.work.jobs;
+    let before = jobs.insert(claimed.id.clone(), claimed.record.clone());
+    open.run.replaced.extend(before);
+    open.run.starting.push(claimed);
 }
 
 /// That a job was begun, for the journal.

@@ -11,7 +11,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 use phasegate_engine::workflow::{TextId, Workflow};
 
-use super::begin::{Deferred, begun};
+use super::begin::{Deferred, begun, list};
 use super::document::Read;
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
@@ -104,9 +104,9 @@ impl Gate<'_> {
             let mut open = Open { run: locked, workflow, read, before, document: none, former };
             if let (Some(job), Some(step)) = (&commands, &step) {
                 let deferred = Deferred::new(event, step, Some(&bytes), None);
-                open.run.ledger.position.beginning = true;
+                open.run.ledger.position.begins_with = Some(job.id.clone());
                 let claimed = self.claim_job(&open, job, "", Some(&deferred))?;
-                self.list(&mut open, claimed);
+                list(&mut open, claimed);
                 let line = line_about(begun(job, event), Timestamp::now());
                 return Ok(Then::Write(open.run.note(line), Created::Waits(job.id.clone())));
             }
@@ -131,16 +131,20 @@ impl Gate<'_> {
             Ok(Then::Write(writes, Created::Begun))
         })?;
         self.launch(&found.id, written.starting)?;
-        match created {
-            Created::Taken => Ok(None),
-            Created::Begun => Ok(Some(found.id)),
-            Created::Waits(job) => {
-                let answered = self.await_beginning(&found, &job)?;
-                match answered.map(|answered| answered.answer) {
-                    Some(Answer::Deny { reason, .. }) => Err(GateError::Effect(reason)),
-                    _ => Ok(Some(found.id)),
-                }
-            }
+        self.begins(found, created)
+    }
+
+    /// The name of a run that has begun, once the commands have ended that it begins with.
+    fn begins(&self, found: Found, created: Created) -> Result<Option<RunId>, GateError> {
+        let job = match created {
+            Created::Taken => return Ok(None),
+            Created::Begun => return Ok(Some(found.id)),
+            Created::Waits(job) => job,
+        };
+        let answered = self.await_beginning(&found, &job)?;
+        match answered.map(|answered| answered.answer) {
+            Some(Answer::Deny { reason, .. }) => Err(GateError::Effect(reason)),
+            _ => Ok(Some(found.id)),
         }
     }
 

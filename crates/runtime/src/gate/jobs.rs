@@ -266,38 +266,7 @@ impl Gate<'_> {
         // A check that is wanted again because the tree has changed is wanted by the next event.
         let new = open.written(&step);
         let then = self.commit(open, &event, step, new, attempt)?;
-        Ok(self.answered_to(then, id, &job, last))
-    }
-
-    /// Writes down what was answered to the end of a job, for the event that wanted it; and tells the
-    /// person that it has ended, where nobody waits for it any more.
-    pub(super) fn answered_to(
-        &self,
-        then: Then<Progress>,
-        id: &str,
-        job: &Record,
-        last: Option<Last>,
-    ) -> Then<Progress> {
-        let Then::Write(mut writes, progress) = then else { return then };
-        if let (Progress::Done(Some(answered)), true) = (&progress, job.is_over()) {
-            let ledger = &mut writes.ledger;
-            let waited_for = last.as_ref().and_then(|last| last.waits_for.as_deref());
-            let is_awaited = waited_for == Some(id);
-            // The end of a check or of a review is not an answer to anybody: the last one still stands.
-            if job.manner.waits && !job.manner.alone {
-                ledger.session.last = last;
-            }
-            if let Some(job) = ledger.work.jobs.get_mut(id).filter(|job| job.manner.waits) {
-                job.answer = Some(answered.answer.clone());
-            }
-            if is_awaited && answered.answer.outcome().is_none() {
-                let run = &answered.run;
-                let text =
-                    format!("What run {run} waited for is done: say something to the agent.");
-                writes.tells = Some((Answer::waiting(Until::Human, text), None));
-            }
-        }
-        Then::Write(writes, progress)
+        Ok(answered_to(then, id, &job, last))
     }
 
     /// What the rules have not heard of a job.
@@ -332,7 +301,7 @@ impl Gate<'_> {
                 Effect::Start(job) => {
                     let run = &open.run.found.id;
                     let apart = Tree::apart(&open.workflow);
-                    let claimed = Record::new(&self.project.root, run, job, &open.before, apart);
+                    let claimed = Claimed::new(&self.project.root, run, job, &open.before, apart);
                     let claimed = claimed.map_err(|error| {
                         GateError::Effect(format!("{} cannot be started: {error}", job.id))
                     })?;
@@ -409,6 +378,35 @@ pub(super) fn busy(open: &Open) -> Option<String> {
         JobKind::Command => format!("A command of run {run} is running: {}.", job.name),
         _ => format!("A {} is at work on run {run} already: {}.", job.kind, job.name),
     })
+}
+
+/// Writes down what was answered to the end of a job, for the event that wanted it; and tells the
+/// person that it has ended, where nobody waits for it any more.
+pub(super) fn answered_to(
+    then: Then<Progress>,
+    id: &str,
+    job: &Record,
+    last: Option<Last>,
+) -> Then<Progress> {
+    let Then::Write(mut writes, progress) = then else { return then };
+    if let (Progress::Done(Some(answered)), true) = (&progress, job.is_over()) {
+        let ledger = &mut writes.ledger;
+        let waited_for = last.as_ref().and_then(|last| last.waits_for.as_deref());
+        let is_awaited = waited_for == Some(id);
+        // The end of a check or of a review is not an answer to anybody: the last one still stands.
+        if job.manner.waits && !job.manner.alone {
+            ledger.session.last = last;
+        }
+        if let Some(job) = ledger.work.jobs.get_mut(id).filter(|job| job.manner.waits) {
+            job.answer = Some(answered.answer.clone());
+        }
+        if is_awaited && answered.answer.outcome().is_none() {
+            let run = &answered.run;
+            let text = format!("What run {run} waited for is done: say something to the agent.");
+            writes.tells = Some((Answer::waiting(Until::Human, text), None));
+        }
+    }
+    Then::Write(writes, progress)
 }
 
 /// Notes the news, and makes it an event.

@@ -130,7 +130,7 @@ impl Gate<'_> {
             return Ok(Then::Nothing(Progress::Done(None)));
         }
         open.run.ledger.session.fired = Some(now);
-        if let Some(why) = busy(&open).filter(|_| open.run.ledger.position.beginning) {
+        if let Some(why) = busy(&open).filter(|_| open.run.ledger.position.begins_with.is_some()) {
             return Ok(pass(open, &event, Answer::waiting(Until::Background, why), None));
         }
         let outer = open.workflow.outer();

@@ -308,7 +308,9 @@ impl Gate<'_> {
         let workflow = self.pinned(&found.id, ledger, notes)?;
         let read = match self.read(found, &workflow) {
             // Its document is written when the commands have ended that it begins with.
-            Err(GateError::Gone(..)) if ledger.position.beginning => Ok(Read::nothing()),
+            Err(GateError::Gone(..)) if ledger.position.begins_with.is_some() => {
+                Ok(Read::nothing())
+            }
             // A rule has removed it.
             Err(GateError::Gone(..)) if ledger.position.removed => Err(GateError::Over),
             read => read,

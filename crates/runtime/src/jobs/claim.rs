@@ -46,8 +46,39 @@ impl Drop for Claimed {
 }
 
 impl Record {
-    /// Records a job: its folder, what its supervisor must know, and its lock. What is not started by
-    /// this process gives the lock up.
+    /// Takes the place of the supervisor of a job that nobody has started yet.
+    pub(crate) fn claim(&self, root: &Path, id: &str) -> io::Result<Option<Claimed>> {
+        if !matches!(self.look(root)?, Seen::Waiting) {
+            return Ok(None);
+        }
+        let folder = self.place(root)?;
+        let lock = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
+        let since = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                // Another process may only be looking.
+                Err(TryLockError::WouldBlock) if since.elapsed() < LOOK => {
+                    std::thread::sleep(POLL);
+                }
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        // Between the look and the lock another process may have started it, and seen it end.
+        if folder.join("started.json").exists() || folder.join("end.json").exists() {
+            return Ok(None);
+        }
+        let (id, record) = (id.to_string(), self.clone());
+        let mut claimed = Claimed { id, record, secret: None, lock, unwritten: None };
+        claimed.arm()?;
+        Ok(Some(claimed))
+    }
+}
+
+impl Claimed {
+    /// A job with its folder, what its supervisor must know, and its lock. One that this process does not
+    /// start gives the lock up.
     pub(crate) fn new(
         root: &Path,
         run: &RunId,
@@ -109,37 +140,6 @@ impl Record {
         Ok(claimed)
     }
 
-    /// Takes the place of the supervisor of a job that nobody has started yet.
-    pub(crate) fn claim(&self, root: &Path, id: &str) -> io::Result<Option<Claimed>> {
-        if !matches!(self.look(root)?, Seen::Waiting) {
-            return Ok(None);
-        }
-        let folder = self.place(root)?;
-        let lock = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
-        let since = Instant::now();
-        loop {
-            match lock.try_lock() {
-                Ok(()) => break,
-                // Another process may only be looking.
-                Err(TryLockError::WouldBlock) if since.elapsed() < LOOK => {
-                    std::thread::sleep(POLL);
-                }
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-        }
-        // Between the look and the lock another process may have started it, and seen it end.
-        if folder.join("started.json").exists() || folder.join("end.json").exists() {
-            return Ok(None);
-        }
-        let (id, record) = (id.to_string(), self.clone());
-        let mut claimed = Claimed { id, record, secret: None, lock, unwritten: None };
-        claimed.arm()?;
-        Ok(Some(claimed))
-    }
-}
-
-impl Claimed {
     /// Counts the start, and makes the secret of a job that may ask for things: it is on record before
     /// the job can show it.
     fn arm(&mut self) -> io::Result<()> {

@@ -116,7 +116,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             ended_by_hand: old.ended_by_hand,
             written: old.written,
             removed: old.removed,
-            beginning: false,
+            begins_with: None,
             finished: old.finished,
             intended: None,
             taken_back: String::new(),

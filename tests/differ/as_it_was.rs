@@ -1,0 +1,73 @@
+//! What happens to jobs, in the words of 0.1.0, which had five kinds of process and no word for all of
+//! them. These are the differences that are too regular to be listed.
+
+use regex_lite::Regex;
+use serde_json::{Value, json};
+
+use crate::trace::Seen;
+
+/// A journal line as 0.1.0 would have written it; none where it would have written nothing: it did not
+/// write down the end of a check, and ran commands in the middle of a step.
+pub fn line(mut line: Value) -> Option<Value> {
+    let event = &line["event"];
+    let (kind, name) = (&event["params"]["kind"], event["params"]["name"].clone());
+    let (was, members) = match (event["name"].as_str()?, kind.as_str().unwrap_or_default()) {
+        ("job-started", "agent") => ("agent-started", json!({})),
+        ("job-started", "check") => ("check", json!({ "check": name })),
+        ("job-started", "reviewer") => ("review", json!({ "review": name })),
+        ("job-started", "worker") => ("work", json!({ "work": name })),
+        ("job-ended", "agent") => ("agent-exited", some(event, &["status", "exit_code", "end"])),
+        ("job-ended", "reviewer") if event["params"]["verdict"].is_string() => {
+            let members = [
+                "reviewer",
+                "verdict",
+                "file",
+                "model",
+                "digest",
+                "tree",
+                "micro_dollars",
+                "turns",
+            ];
+            ("review-finished", some(event, &members))
+        }
+        ("job-ended", "worker") => ("work-finished", some(event, &WORKER)),
+        ("job-started" | "job-ended", _) => return None,
+        _ => return Some(line),
+    };
+    line["event"]["name"] = was.into();
+    if members.as_object().is_some_and(|members| !members.is_empty()) {
+        line["event"]["params"] = members;
+    } else if let Some(event) = line["event"].as_object_mut() {
+        event.remove("params");
+    }
+    Some(line)
+}
+
+/// What is seen without where a log is, and a workflow's own record of a worker with what 0.1.0 knew.
+pub fn seen(seen: &Seen) -> Seen {
+    let log =
+        r"\.phasegate/((workers|reviews)/[a-z0-9-]+-<version>\.|jobs/[^/]+/[a-z.-]+-<id>/)log";
+    let text = serde_json::to_string(seen).unwrap();
+    let text = Regex::new(log).unwrap().replace_all(&text, "<log>");
+    let mut seen: Seen = serde_json::from_str(&text).unwrap();
+    let records = seen.files.iter_mut().filter(|(path, _)| path.ends_with("transcript.jsonl"));
+    for text in records.filter_map(|(_, text)| text.as_mut()) {
+        let lines = text.lines().map(|line| {
+            let mut line: Value = serde_json::from_str(line).unwrap_or_default();
+            if line["event"] == "work-finished" {
+                line["params"] = some(&line, &WORKER);
+            }
+            line.to_string() + "\n"
+        });
+        *text = lines.collect();
+    }
+    seen
+}
+
+/// What was known of the end of a worker.
+const WORKER: [&str; 7] = ["worker", "ok", "exit_code", "end", "seconds", "started", "log"];
+
+fn some(event: &Value, names: &[&str]) -> Value {
+    let members = names.iter().map(|name| ((*name).to_string(), event["params"][*name].clone()));
+    Value::Object(members.collect())
+}
