@@ -23,6 +23,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 use crate::fault_point;
+use crate::outside::{self, MAX_RECORD};
 use crate::paths;
 use crate::proc;
 use crate::process;
@@ -231,8 +232,8 @@ impl Record {
         if !folder.is_dir() {
             return Ok(Seen::Lost(None, self.crash("its folder is gone")));
         }
-        let is_free = match File::open(folder.join("lock")) {
-            Ok(lock) => match lock.try_lock_shared() {
+        let is_free = match outside::open(&folder.join("lock")) {
+            Ok((lock, _)) => match lock.try_lock_shared() {
                 Ok(()) => true,
                 Err(TryLockError::WouldBlock) => false,
                 Err(TryLockError::Error(error)) => return Err(error),
@@ -266,7 +267,7 @@ impl Record {
             return Ok(None);
         }
         let path = place(root, &self.folder)?.join("lock");
-        let lock = OpenOptions::new().create(true).append(true).open(path)?;
+        let lock = outside::open_with(OpenOptions::new().create(true).append(true), &path)?;
         let since = Instant::now();
         loop {
             match lock.try_lock() {
@@ -382,8 +383,8 @@ impl Record {
 
     /// A part of its log, and how long that is.
     pub fn log(&self, root: &Path, from: u64, most: u64) -> io::Result<(Vec<u8>, u64)> {
-        let mut log = match File::open(self.log_file(root)?) {
-            Ok(log) => log,
+        let mut log = match outside::open(&self.log_file(root)?) {
+            Ok((log, _)) => log,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
             Err(error) => return Err(error),
         };
@@ -451,7 +452,7 @@ pub fn alive(root: &Path) -> Vec<String> {
     let base = root.join(FOLDER);
     let all = folders(&base).into_iter().flat_map(|run| folders(&run));
     let held = |folder: &PathBuf| {
-        let lock = OpenOptions::new().append(true).open(folder.join("lock"));
+        let lock = outside::open_with(OpenOptions::new().append(true), &folder.join("lock"));
         lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
     };
     let names = all.filter(held).filter_map(|folder| {
@@ -490,7 +491,7 @@ fn place(root: &Path, folder: &str) -> io::Result<PathBuf> {
 }
 
 fn read<T: for<'d> Deserialize<'d>>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_slice(&outside::read(path, MAX_RECORD).ok()?).ok()
 }
 
 /// Writes a file, whole or not at all.

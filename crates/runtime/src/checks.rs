@@ -2,7 +2,7 @@
 //! was; a check that runs holds a lock, so that whoever comes meanwhile sees it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -12,14 +12,14 @@ use jiff::Timestamp;
 use phasegate_engine::check::{Check, CheckResult};
 use phasegate_engine::digest::digest_of;
 use phasegate_engine::functions::filename;
-use phasegate_engine::glob;
 use phasegate_engine::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
 use crate::fault_point;
-use crate::git;
-use crate::paths::{self, Walk};
+use crate::outside::{self, MAX_RECORD};
+use crate::paths;
 use crate::process::{self, End, Streams};
+use crate::tree::{self, Tree};
 use crate::workspace::place::Place;
 
 /// How much of a log's end is kept with the result.
@@ -27,6 +27,9 @@ const MAX_TAIL: u64 = 4_000;
 
 /// How long somebody may hold the lock only to look.
 const POLL: Duration = Duration::from_millis(200);
+
+/// How a note begins on a result that cannot count.
+const NO_TREE: &str = "there is no tree that a pass could be bound to";
 
 /// Where checks keep what they know.
 const FOLDER: &str = ".phasegate/checks";
@@ -55,6 +58,9 @@ pub struct Ran {
     tree: Option<String>,
     at: Timestamp,
     pub result: CheckResult,
+    /// What is to be known about the tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// A check that passed: it need not run again while the tree is what it was. One that failed does,
@@ -71,6 +77,11 @@ impl Ran {
     /// Whether it ran on that tree.
     pub fn is_of(&self, tree: Option<&str>) -> bool {
         self.tree.is_some() && self.tree.as_deref() == tree
+    }
+
+    /// Why there is no tree that its result could be bound to.
+    pub fn has_no_tree(&self) -> Option<&str> {
+        self.note.as_deref().filter(|note| note.starts_with(NO_TREE))
     }
 
     /// What a ledger remembers of it, if it passed.
@@ -148,8 +159,10 @@ impl Checks {
     /// What came of a check when it last ran, whoever asked for it, and whether the tree is still
     /// the same: for people, not for rules.
     pub fn last(&self, name: &str) -> Option<(CheckResult, bool)> {
-        let ran: Ran =
-            serde_json::from_slice(&fs::read(self.place(name, "json").ok()?).ok()?).ok()?;
+        let ran: Ran = serde_json::from_slice(
+            &outside::read(&self.place(name, "json").ok()?, MAX_RECORD).ok()?,
+        )
+        .ok()?;
         let same = ran.tree.is_some() && ran.tree == *self.tree.get_or_init(|| self.tree_now());
         Some((ran.result, same))
     }
@@ -157,10 +170,11 @@ impl Checks {
     /// Since when a check has been running.
     pub fn running_since(&self, name: &str) -> Option<Timestamp> {
         let path = self.place(name, "lock").ok()?;
-        let file = File::open(&path).ok()?;
+        let (file, _) = outside::open(&path).ok()?;
         match file.try_lock_shared() {
             Err(TryLockError::WouldBlock) => {
-                fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok())
+                let text = outside::read_text(&path, MAX_RECORD).ok();
+                text.and_then(|text| text.trim().parse().ok())
             }
             _ => None,
         }
@@ -178,8 +192,9 @@ impl Checks {
             fs::create_dir_all(folder).map_err(failed)?;
             paths::ignored_by_git(&self.root.join(FOLDER)).map_err(failed)?;
         }
-        let options = OpenOptions::new().create(true).write(true).truncate(false).open(&lock);
-        let file = options.map_err(failed)?;
+        let mut options = OpenOptions::new();
+        let options = options.create(true).write(true).truncate(false);
+        let file = outside::open_with(options, &lock).map_err(failed)?;
         let since = Instant::now();
         loop {
             match file.try_lock() {
@@ -203,7 +218,7 @@ impl Checks {
 
     fn attempt(&self, check: &Check, most: Duration) -> Result<Ran, CheckError> {
         let failed = |error| CheckError::Io(check.name.clone(), error);
-        let before = self.tree_now();
+        let before = self.look();
         let path = self.place(&check.name, "log").map_err(failed)?;
         let since = Instant::now();
         let timeout = check.timeout.min(most);
@@ -226,8 +241,13 @@ impl Checks {
         }
         let (ok, timed_out) = (exit_code == Some(0), end == End::TimedOut);
         let result = CheckResult { ok, exit_code, timed_out, seconds, tail };
-        let tree = before.filter(|before| self.tree_now().as_ref() == Some(before));
-        Ok(Ran { command: command(check), tree, at: Timestamp::now(), result })
+        let note = match &before {
+            Ok(tree) => tree.note.clone().map(|note| format!("the tree: {note}")),
+            Err(why) => Some(format!("{NO_TREE}: {why}")),
+        };
+        let tree = before.ok().map(|before| before.name);
+        let tree = tree.filter(|before| self.tree_now().as_ref() == Some(before));
+        Ok(Ran { command: command(check), tree, at: Timestamp::now(), result, note })
     }
 
     fn check(&self, name: &str) -> Option<&Check> {
@@ -236,27 +256,16 @@ impl Checks {
 
     /// What the tree is known by, as it is now.
     pub fn tree_now(&self) -> Option<String> {
-        let place = paths::inside(&self.root, &format!("{FOLDER}/tree")).ok()?;
-        fs::create_dir_all(&place).ok()?;
-        paths::ignored_by_git(&self.root.join(FOLDER)).ok()?;
-        // Two kinds of marks never compare equal, so one that fails for a moment is asked again.
-        let by_git = || git::tree(&self.root, &place, &self.apart);
-        let by_names = || if git::is_there() { None } else { self.listing() };
-        by_git().or_else(by_git).or_else(by_names)
+        Some(self.look().ok()?.name)
     }
 
-    /// Without git: which files there are, how large, and when each was changed.
-    fn listing(&self) -> Option<String> {
-        let files = Walk::new(&self.root).files("**").ok()?;
-        let files =
-            files.iter().filter(|file| !self.apart.iter().any(|it| glob::matches(it, file)));
-        let lines = files.map(|file| {
-            let meta = fs::metadata(self.root.join(file)).ok();
-            let time = meta.as_ref().and_then(|meta| meta.modified().ok());
-            format!("{file} {:?} {time:?}\n", meta.map(|meta| meta.len()))
-        });
-        let lines: Vec<String> = lines.collect();
-        Some(digest_of(lines.iter().map(String::as_bytes)))
+    fn look(&self) -> Result<Tree, String> {
+        let place = paths::inside(&self.root, &format!("{FOLDER}/tree"));
+        let place = place.map_err(|why| why.to_string())?;
+        let kept = fs::create_dir_all(&place)
+            .and_then(|()| paths::ignored_by_git(&self.root.join(FOLDER)));
+        kept.map_err(|error| format!("{}: {error}", place.display()))?;
+        tree::look(&self.root, &place, &self.apart)
     }
 
     fn place(&self, name: &str, extension: &str) -> io::Result<PathBuf> {

@@ -2,6 +2,7 @@
 
 mod act;
 mod agents;
+mod broken;
 mod commit;
 mod detached;
 mod document;
@@ -135,7 +136,8 @@ pub struct Runs<'p> {
 impl<'p> Runs<'p> {
     /// The runs of a project.
     pub fn new(project: &'p Project) -> Runs<'p> {
-        let (store, workspace) = (&*project.store, Workspace::new(&project.root));
+        let (store, workspace) =
+            (&*project.store, Workspace::new(&project.root, project.config.sizes.document()));
         Runs { project, store, workspace, loaded: RefCell::default() }
     }
 

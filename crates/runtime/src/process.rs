@@ -20,7 +20,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::outside;
 use crate::paths;
+use crate::plain;
 use crate::proc;
 use crate::run::RunId;
 use crate::variables;
@@ -210,7 +212,7 @@ pub fn try_exclusive(root: &Path, folder: &str, run: &RunId) -> io::Result<Optio
     let path = paths::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))?;
     std::fs::create_dir_all(root.join(folder))?;
     paths::ignored_by_git(&root.join(folder))?;
-    let lock = OpenOptions::new().create(true).append(true).open(path)?;
+    let lock = outside::open_with(OpenOptions::new().create(true).append(true), &path)?;
     match lock.try_lock() {
         Ok(()) => Ok(Some(Exclusive(lock))),
         Err(TryLockError::WouldBlock) => Ok(None),
@@ -221,7 +223,8 @@ pub fn try_exclusive(root: &Path, folder: &str, run: &RunId) -> io::Result<Optio
 /// Whether somebody has that place. This only looks.
 pub fn is_taken(root: &Path, folder: &str, run: &RunId) -> bool {
     let place = format!("{folder}/{}.lock", filename(&run.to_string()));
-    let lock = paths::inside(root, &place).ok().and_then(|path| File::open(path).ok());
+    let lock = paths::inside(root, &place).ok().and_then(|path| outside::open(&path).ok());
+    let lock = lock.map(|(lock, _)| lock);
     lock.is_some_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
@@ -230,13 +233,14 @@ pub fn is_taken(root: &Path, folder: &str, run: &RunId) -> bool {
 /// # Errors
 /// Where it cannot be read.
 pub fn tail(log: &Path, most: u64) -> io::Result<String> {
-    let mut log = File::open(log)?;
+    let (mut log, _) = outside::open(log)?;
     let length = log.metadata()?.len();
     let start = length.saturating_sub(most);
     log.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     log.take(most).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let text = String::from_utf8_lossy(&bytes);
+    let text = plain::text(&text).into_owned();
     let whole = match text.split_once('\n') {
         Some((_, rest)) if start > 0 => rest,
         _ => &text,

@@ -11,6 +11,7 @@ use phasegate_engine::digest::digest;
 use phasegate_engine::step::Review;
 
 use crate::fault_point;
+use crate::outside::{self, MAX_RECORD};
 use crate::paths;
 use crate::process::{self, End, Streams};
 use crate::run::RunId;
@@ -68,9 +69,9 @@ pub fn review(root: &Path, run: &RunId, wanted: &Review) -> Result<Reviewed, Str
         // What went wrong can be seen; what went well need not.
         Ok(_) => [&log, &output].into_iter().for_each(|file| drop(fs::remove_file(file))),
         Err(_) => {
-            let said = fs::read(&output).unwrap_or_default();
+            let said = outside::read(&output, MAX_RECORD).unwrap_or_default();
             let text = [b"\n--- its answer ---\n", said.as_slice()].concat();
-            let kept = OpenOptions::new().append(true).open(&log);
+            let kept = outside::open_with(OpenOptions::new().append(true), &log);
             let _ = kept.and_then(|mut kept| io::Write::write_all(&mut kept, &text));
             let _ = fs::remove_file(&output);
         }
@@ -96,9 +97,10 @@ fn judge(end: &End, wanted: &Review, output: &PathBuf, file: &Path) -> Result<Re
     if fs::metadata(output).map_or(0, |meta| meta.len()) > MAX_OUTPUT {
         return Err("its answer is too long".into());
     }
-    let printed = fs::read(output).unwrap_or_default();
+    let printed = outside::read(output, MAX_RECORD).unwrap_or_default();
     let Judged { pass, cost } = phasegate_clients::headless().verdict(&printed)?;
-    let review = fs::read(file).ok().filter(|review| !review.trim_ascii().is_empty());
+    let review =
+        outside::read(file, MAX_RECORD).ok().filter(|review| !review.trim_ascii().is_empty());
     let review =
         review.ok_or_else(|| format!("it gave a verdict, but wrote no {}", wanted.file))?;
     let Cost { micro_dollars, turns } = cost;

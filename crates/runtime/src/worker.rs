@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::step::Work;
 
 use crate::fault_point;
+use crate::outside;
 use crate::paths;
 use crate::process::{self, End, Streams};
 use crate::run::RunId;
@@ -92,7 +93,7 @@ pub fn work(root: &Path, run: &RunId, work: &Work, watch: Option<&Watch>) -> io:
 
 /// Shows what was added to a log; how much that was.
 fn pass_on(log: &Path, from: u64, watch: &Watch) -> u64 {
-    let Ok(mut file) = File::open(log) else { return 0 };
+    let Ok((mut file, _)) = outside::open(log) else { return 0 };
     let mut bytes = Vec::new();
     let moved = io::Seek::seek(&mut file, io::SeekFrom::Start(from));
     if moved.and_then(|_| file.read_to_end(&mut bytes)).is_ok() && !bytes.is_empty() {

@@ -16,6 +16,7 @@ use phasegate_engine::step::Event;
 use phasegate_runtime::agents::Record;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::gate::{Found, Gate, Runs, Stop};
+use phasegate_runtime::outside;
 use phasegate_runtime::process::{self, End, Streams};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::world::ClientReport;
@@ -160,7 +161,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     };
     fs::create_dir_all(&place)?;
     let name = options.command.first().unwrap_or(&options.agent).clone();
-    let state: Option<State> = fs::read(place.join("state.json"))
+    let state: Option<State> = outside::read(&place.join("state.json"), outside::MAX_RECORD)
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
         .filter(|state: &State| state.run == found.ledger.started_at);
@@ -348,7 +349,7 @@ impl Agent for Driver<'_> {
         let resumed = self.state.session.is_some();
         let end = process::run_session(&command, &self.project.root, self.time, &streams)?;
         drop(ticker);
-        let text = fs::read(&output).unwrap_or_default();
+        let text = outside::read(&output, outside::MAX_RECORD).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let spoken = self.dialogue.spoken(&text);
         self.state.micro_dollars += spoken.cost.micro_dollars;

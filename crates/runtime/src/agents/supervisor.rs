@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{EndStatus, Ended, Record, Started, place, write};
+use crate::outside;
 use crate::proc;
 use crate::process::{self, End, Orphans};
 use crate::variables;
@@ -27,7 +28,8 @@ const MAX_TAIL: u64 = 256 << 10;
 /// Where the agent has run already, or its files cannot be made.
 pub fn supervise(root: &Path, record: &Record) -> io::Result<()> {
     let folder = place(root, &record.folder)?;
-    let own = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
+    let own =
+        outside::open_with(OpenOptions::new().create(true).append(true), &folder.join("lock"))?;
     let meta = own.metadata()?;
     if (meta.dev(), meta.ino()) != given()? && own.try_lock().is_err() {
         return Err(io::Error::other("somebody else supervises it"));
@@ -41,7 +43,10 @@ pub fn supervise(root: &Path, record: &Record) -> io::Result<()> {
         let _ = signal_hook::flag::register(signal, told.clone());
     }
     let asked = folder.join("end-asked");
-    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join("log"))?;
+    let log = outside::open_with(
+        OpenOptions::new().create(true).append(true).mode(0o600),
+        &folder.join("log"),
+    )?;
     let since = Instant::now();
     let end = match start(root, record, &folder, &log) {
         Err(why) => End::NotStarted(why),
@@ -85,7 +90,7 @@ fn start(
         return Err("nothing to run".into());
     };
     let streams = || -> io::Result<(File, File, File)> {
-        Ok((File::open(folder.join("prompt"))?, log.try_clone()?, log.try_clone()?))
+        Ok((outside::open(&folder.join("prompt"))?.0, log.try_clone()?, log.try_clone()?))
     };
     let (input, output, errors) = streams().map_err(|error| error.to_string())?;
     let spawned = Command::new(program)

@@ -112,7 +112,7 @@ impl Gate<'_> {
         let workflow = self.workflow_of(found)?;
         let text = workflow.unreadable.ok_or_else(|| GateError::Other(why.to_string()))?;
         let run = run_facts(found, None);
-        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        let world = Arc::new(World::of(self.project, ClientReport::default()));
         let rendered = render(&workflow, text, None, event, &run, world)?;
         let message = format!("Run {} was given up: {why}.", found.id);
         let answer = Answer::allow_saying(Outcome::Aborted, message);
@@ -270,7 +270,7 @@ impl Gate<'_> {
         event: &Event,
         run: &RunFacts,
     ) -> Result<String, GateError> {
-        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        let world = Arc::new(World::of(self.project, ClientReport::default()));
         Ok(render(workflow, text, None, event, run, world)?)
     }
 
@@ -304,7 +304,7 @@ impl Gate<'_> {
         if !workflow.hears(&event.name) {
             return Ok((document, None));
         }
-        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        let world = Arc::new(World::of(self.project, ClientReport::default()));
         let step = decide(workflow, document, event, run, world);
         match &step.answer {
             Answer::Deny { reason, .. } => Err(GateError::Other(reason.clone())),

@@ -79,8 +79,7 @@ impl Runs<'_> {
         told: &ClientReport,
         fresh: &BTreeMap<String, Ran>,
     ) -> Arc<World> {
-        let mut world =
-            World::new(&self.project.root, told.clone()).with_agents(&ledger.work.agents);
+        let mut world = World::of(self.project, told.clone()).with_agents(&ledger.work.agents);
         // Who is not trusted has no checks: not even a look at the tree runs for him.
         let looks = !workflow.checks.is_empty() || workflow.has_agents();
         if looks && self.is_trusted(workflow) {

@@ -1,5 +1,6 @@
 //! A step of the rules as it is written down, and as it is answered.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
@@ -66,6 +67,11 @@ impl Gate<'_> {
         }
         let now = Timestamp::now();
         note_checks(&mut open.run.ledger, event, errands);
+        let notes = errands.fresh.values().filter_map(|ran| ran.note.as_ref());
+        let notes: BTreeSet<&String> = notes.collect();
+        open.run
+            .notes
+            .extend(notes.into_iter().map(|note| format!("run {}: {note}", open.run.found.id)));
         let removed = match self.act_in_the_world(&mut open, event.actor, &step.effects) {
             Ok(removed) => removed,
             // An action that cannot be carried out is refused, and that is written down.

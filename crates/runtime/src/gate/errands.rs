@@ -294,7 +294,11 @@ impl Gate<'_> {
         errands: &mut Errands,
     ) -> Result<(), GateError> {
         if errands.ran.iter().filter(|ran| *ran == name).count() >= MAX_RUNS {
-            let text = format!("The files change while check {name} of run {} runs.", found.id);
+            let changing =
+                || format!("The files change while check {name} of run {} runs.", found.id);
+            let without = errands.fresh.get(name).and_then(Ran::has_no_tree);
+            let say = |why: &str| format!("Check {name} of run {}: {why}.", found.id);
+            let text = without.map_or_else(changing, say);
             errands.unsettled = Some(text);
             return Ok(());
         }
