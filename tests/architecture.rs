@@ -206,7 +206,7 @@ fn one_reader_opens_what_others_can_write() {
         ("whole_file", "create_new(true).open", "it is made, or nothing is opened"),
         ("paths", "create_new(true).open", "it is made, or nothing is opened"),
         ("process", "OpenOptions::new().create_new(true)", "it is made, or nothing is opened"),
-        ("files", "File::open(folder)", "a folder"),
+        ("locks", "File::open(folder)", "a folder"),
         ("process", "stdout.read_to_string", "a pipe to our own supervisor"),
         ("process", "path => File::open(path)", "the input that was made for the process"),
         ("process", "path => OpenOptions::new()", "the output that was made for the process"),

@@ -93,11 +93,12 @@ fn a_state_document_that_is_too_large_is_refused_at_once() {
 #[test]
 fn evidence_that_is_too_large_satisfies_no_guard() {
     let scene = Scene::with_triage(1);
-    scene.result(0, true, "g");
-    let result = scene.path(".phasegate/triage/results/0.json");
-    let file = std::fs::File::options().append(true).open(result).unwrap();
-    file.set_len(17 << 20).unwrap();
+    let result = r#"{"is_true_positive": true, "group_id": "g"}"#.to_string();
+    let large = result.clone() + &" ".repeat(17 << 20);
+    scene.file(".phasegate/triage/results/0.json", large);
     stop_at_once(&scene).blocks("1 of 1");
+    scene.file(".phasegate/config.toml", "[sizes]\nevidence = 20\n");
+    assert!(!stop_at_once(&scene).json.to_string().contains("1 of 1"));
 }
 
 #[test]
