@@ -192,3 +192,48 @@ fn nothing_knows_a_client_by_its_name() {
     }
     assert_eq!(seen, 5, "an example is gone");
 }
+
+#[test]
+fn one_reader_opens_what_others_can_write() {
+    // What is opened otherwise, and why that keeps nobody waiting.
+    let known = [
+        ("outside", "File::open(path)", "what a person has named: it may be a pipe, and is capped"),
+        ("proc", "fs::read", "the kernel's own files"),
+        ("topics", "/dev/urandom", "the kernel's own file"),
+        ("token", "/dev/urandom", "the kernel's own file"),
+        ("jobs", "File::open(&new)?.sync_all()", "it was written in the line before"),
+        ("whole_file", "File::open(folder)", "a folder"),
+        ("whole_file", "create_new(true).open", "it is made, or nothing is opened"),
+        ("paths", "create_new(true).open", "it is made, or nothing is opened"),
+        ("locks", "File::open(folder)", "a folder"),
+        ("fire", "stdout.read_to_string", "a pipe to a hook that is timed"),
+    ];
+    let mut used = BTreeSet::new();
+    for crate_name in ["clients", "runtime", "phasegate"] {
+        for (module, code) in modules(crate_name) {
+            let name = module.rsplit("::").next().unwrap();
+            // A chain of calls is one line.
+            let code = code.split_whitespace().collect::<Vec<_>>().join(" ").replace(" .", ".");
+            let calls = [
+                "fs::read(",
+                "fs::read_to_string(",
+                "File::open(",
+                ".read_to_string(",
+                "true).open(",
+            ];
+            for call in calls {
+                for (at, _) in code.match_indices(call) {
+                    let around = at.saturating_sub(60)..(at + 60).min(code.len());
+                    let around = String::from_utf8_lossy(&code.as_bytes()[around]);
+                    let fits = |row: &&(&str, &str, &str)| row.0 == name && around.contains(row.1);
+                    match known.iter().find(fits) {
+                        Some(row) => used.insert(*row),
+                        None => panic!("{crate_name}::{module} opens a file by itself: {around}"),
+                    };
+                }
+            }
+        }
+    }
+    let unused: Vec<_> = known.iter().filter(|row| !used.contains(*row)).collect();
+    assert!(unused.is_empty(), "nobody does this any more: {unused:?}");
+}

@@ -265,7 +265,14 @@ fn a_ledger_of_a_later_version_is_left_alone() {
     ledger["schema"] = 99.into();
     ledger["later"] = "kept".into();
     scene.file(path, ledger.to_string());
-    scene.stop().allows_saying("it was written by a later version of Phasegate (format 99)");
+    let journal = scene.read(".phasegate/runs/triage/web/journal.jsonl");
+    for _ in 0..2 {
+        let said = scene.stop_again();
+        said.allows_saying("it was written by a later version of Phasegate (format 99)");
+        assert_eq!(said.json.to_string().matches("later version").count(), 1, "{said:?}");
+    }
+    assert_eq!(scene.read(".phasegate/runs/triage/web/journal.jsonl"), journal);
+    assert!(scene.run(&["status"]).stdout.contains("later version"));
     let ran = scene.by_hand(&["cancel", "triage/web"]);
     assert!(ran.stderr.contains("by a later version"), "{ran:?}");
     assert_eq!(scene.json(path), ledger);

@@ -1,5 +1,7 @@
 //! Many hooks at once on one run.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::json;
 
 use crate::scene::{STATE, Scene, finish, unanswered};
@@ -135,4 +137,67 @@ fn an_edit_while_files_are_moved_is_told_and_the_action_can_be_repeated() {
     let state = tasks.state();
     assert_eq!(state["note"], "by the agent");
     assert_eq!(state["actors"]["planning"]["round"], 2);
+}
+
+#[test]
+fn a_lock_that_is_removed_under_a_hook_breaks_no_chain() {
+    // Another hook comes after somebody has cleaned up, while the first one is about to write.
+    let scene = Scene::with_triage(3);
+    scene.stop().blocks("3 of 3");
+    let payload = scene.path("home/payload.json");
+    scene.file("home/payload.json", scene.payload().to_string());
+    let program = env!("CARGO_BIN_EXE_phasegate");
+    let command = format!(
+        "rm .phasegate/runs/triage/web/lock; \
+         (env -u PHASEGATE_FAULT_POINT {program} hook stop < {} > home/other.new; \
+         mv home/other.new home/other.json) 2> home/other.log & sleep 1",
+        payload.display()
+    );
+    scene.result(0, true, "g");
+    let said = scene.hook_raw(
+        scene.payload().to_string().as_bytes(),
+        &[("PHASEGATE_FAULT_POINT", "before-journal"), ("PHASEGATE_FAULT_COMMAND", &command)],
+    );
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let since = std::time::Instant::now();
+    while !scene.exists("home/other.json") {
+        assert!(since.elapsed().as_secs() < 30, "the other hook does not answer");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let journal = scene.journal("triage/web");
+    let numbers: Vec<u64> = journal.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    scene.ok(&["log", "--verify"]);
+    // Each of the two has the answer of a line of its own.
+    let answers = [said.json, scene.json("home/other.json")];
+    assert_eq!(unanswered(&journal, &answers), [0]);
+}
+
+#[test]
+fn a_lock_that_is_removed_while_it_is_waited_for_is_not_taken() {
+    let scene = Scene::with_triage(9);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let cleaner = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let _ = std::fs::remove_file(scene.path(".phasegate/runs/triage/web/lock"));
+                std::thread::sleep(std::time::Duration::from_micros(300));
+            }
+        });
+        let children: Vec<_> = (0..24)
+            .map(|_| {
+                let mut command = scene.command();
+                command.args(["hook", "stop"]);
+                scene.spawn(command, scene.payload().to_string().as_bytes())
+            })
+            .collect();
+        let answers: Vec<serde_json::Value> = children
+            .into_iter()
+            .map(|child| serde_json::from_str(&finish(child).stdout).unwrap())
+            .collect();
+        done.store(true, Ordering::Relaxed);
+        cleaner.join().unwrap();
+        assert_eq!(answers.len(), 24);
+    });
+    scene.ok(&["log", "--verify"]);
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use crate::scene::Scene;
 
 fn linted(definition: &str) -> String {
@@ -305,4 +307,38 @@ rules = [
     scene.file(".phasegate/workflows/w/templates/line.md", "line");
     let shown = scene.by_hand(&["trust", "w"]);
     insta::assert_snapshot!(shown.stdout);
+}
+
+/// How often a text is in the log of faults.
+fn faults(scene: &Scene, text: &str) -> usize {
+    let log = std::fs::read_to_string(scene.path(".phasegate/faults.jsonl")).unwrap_or_default();
+    log.matches(text).count()
+}
+
+#[test]
+fn a_broken_definition_that_nobody_uses_is_said_once_a_session() {
+    let guard = "name = \"w\"\nabout = \"a\"\ninitial = \"a\"\n[phase.a]\nrules = [{ on = \"stop\", when = \"nothing.of.that\", block = \"x\" }]\n";
+    for (text, why) in [("name = ", "w"), ("name = \"w\"\n", "w"), (guard, "nothing")] {
+        let scene = Scene::with_triage(2);
+        scene.file(".phasegate/workflows/w.toml", text);
+        let said = scene.stop();
+        said.blocks("2 of 2");
+        let message = said.json["systemMessage"].as_str().unwrap_or_default().to_string();
+        assert!(message.contains("phasegate lint w") && message.contains(why), "{text}: {message}");
+        assert!(!message.contains("The stop was allowed"), "{message}");
+        scene.result(0, true, "g");
+        let said = scene.stop_again();
+        assert!(!said.json.to_string().contains("phasegate lint w"), "{said:?}");
+        assert_eq!(faults(&scene, "lint w") + faults(&scene, "workflow w"), 0);
+        // Another session is told as it begins, and not again when it stops.
+        let said = scene.hook_of("session-start", "s2", &json!({ "source": "startup" }));
+        assert!(said.json["systemMessage"].to_string().contains("phasegate lint w"), "{said:?}");
+        assert!(!scene.stop_of("s2", false).json.to_string().contains("lint w"));
+        // Who mends it and makes another mistake is told again.
+        scene.file(".phasegate/workflows/w.toml", "name = 7\n");
+        assert!(scene.stop().json.to_string().contains("phasegate lint w"));
+        assert!(scene.run(&["status"]).stderr.contains("phasegate lint w"));
+        assert!(scene.run(&["doctor"]).stdout.contains("workflow w"));
+        assert_eq!(scene.run(&["lint", "w"]).code, Some(1));
+    }
 }

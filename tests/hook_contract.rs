@@ -180,3 +180,36 @@ fn a_reason_stays_below_what_clients_pass_on() {
     said.blocks("phasegate cancel triage/web");
     assert!(said.json["reason"].as_str().unwrap().chars().count() < 10_000);
 }
+
+#[test]
+fn what_opens_the_gate_is_said_by_status_and_where_a_session_begins() {
+    let scene = Scene::with_triage(1);
+    let start = |env: &[(&str, &str)]| {
+        let mut payload = scene.payload();
+        payload["hook_event_name"] = json!("SessionStart");
+        scene.fire("session-start", payload.to_string().as_bytes(), env).json["systemMessage"]
+            .to_string()
+    };
+    let status = |env: &[(&str, &str)]| {
+        let mut command = scene.command();
+        command.args(["status"]).envs(env.iter().copied());
+        finish(scene.spawn(command, b"")).stdout
+    };
+    assert!(!status(&[]).contains("the gate is open"));
+    assert_eq!(start(&[]), "null");
+    for (name, text) in [
+        ("PHASEGATE_DISABLE", "PHASEGATE_DISABLE=1 is set: every stop is allowed"),
+        ("PHASEGATE_TRUST_ALL", "PHASEGATE_TRUST_ALL=1 is set: every workflow may run commands"),
+    ] {
+        assert!(start(&[(name, "1")]).contains(text), "{name}");
+        assert!(status(&[(name, "1")]).contains(&format!("the gate is open: {text}")), "{name}");
+    }
+    // Sessions of our own agents must not be held, and need not hear of it.
+    assert_eq!(start(&[("PHASEGATE_DISABLE", "1"), ("PHASEGATE_TOKEN", "x")]), "null");
+    scene.file("home/.claude/settings.json", r#"{"disableAllHooks": true}"#);
+    let shown = status(&[]);
+    assert!(shown.contains("the gate is open:") && shown.contains("`disableAllHooks`"), "{shown}");
+    scene.file("home/.claude/settings.json", "{}");
+    scene.file(".claude/settings.local.json", r#"{"env": {"PHASEGATE_TRUST_ALL": "1"}}"#);
+    assert!(status(&[]).contains("settings.local.json sets PHASEGATE_TRUST_ALL=1"));
+}

@@ -231,3 +231,20 @@ fn a_block_of_one_run_is_not_taken_for_another_hooks_block_by_the_next() {
     scene.file("b.txt", "");
     scene.stop_of("s1", true).allows();
 }
+
+#[test]
+fn an_owner_who_was_seen_in_the_future_holds_nothing() {
+    let scene = Scene::with_triage(1);
+    scene.stop_of("s1", false).blocks("1 of 1");
+    let path = ".phasegate/runs/triage/web/run.json";
+    let text = scene.read(path);
+    let mut ledger = scene.json(path);
+    ledger["session"]["owner"]["seen"] = json!("2999-01-01T00:00:00Z");
+    // Members stay in their order, in which the version comes first.
+    let seen = text.split("\"seen\":\"").nth(1).unwrap().split('"').next().unwrap();
+    scene.file(path, text.replacen(seen, "2999-01-01T00:00:00Z", 1));
+    assert_eq!(scene.json(path)["session"]["owner"], ledger["session"]["owner"]);
+    let said = scene.stop_of("s2", false);
+    said.blocks("1 of 1");
+    assert!(said.json.to_string().contains("was adopted from session s1"), "{said:?}");
+}

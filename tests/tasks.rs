@@ -284,14 +284,17 @@ fn invalid_evidence_satisfies_no_guard_and_says_what_is_wrong() {
 }
 
 #[test]
-fn a_very_large_patch_is_read() {
+fn a_very_large_patch_is_read_where_that_is_configured() {
     let tasks = Tasks::new();
     tasks.up_to("codegen");
     let mut patch =
         String::from("--- a/greet.sh\n+++ b/greet.sh\n@@ -1 +1,1100000 @@\n-echo Hello\n");
     patch.push_str(&"+echo a line of fifty characters, more or less, so\n".repeat(1_100_000));
     assert!(patch.len() > 50 << 20);
-    tasks.file("code/diff.patch", &patch).file("code/files/greet.sh", "x").ok(&["next"]);
+    tasks.file("code/diff.patch", &patch).file("code/files/greet.sh", "x");
+    tasks.refused(&["next"], "is missing");
+    tasks.scene.file(".phasegate/config.toml", "[sizes]\nevidence = 64\n");
+    tasks.ok(&["next"]);
     tasks.is_in("review");
     tasks.file("code/diff.patch", patch.repeat(2)).refused(&["test"], "is missing");
 }

@@ -459,6 +459,8 @@ impl Words {
         Words {
             root: root.display().to_string(),
             patterns: vec![
+                // Of the variable that is set for both, 0.1.0 says nothing.
+                pattern(r#"(, )?"systemMessage": "phasegate: PHASEGATE_TRUST_ALL=1[^"]*""#, ""),
                 pattern(TIME, "<time>"),
                 pattern(r"\b[0-9a-f]{64}\b", "<digest>"),
                 pattern(r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "<id>"),

@@ -148,7 +148,7 @@ fn the_store_leads_nowhere_else() {
         let target = outside.path().join(name);
         std::os::unix::fs::symlink(&target, scene.path(&format!(".jwz/{name}"))).unwrap();
         let ran = scene.run(&["loop", "start", "--prompt", "x"]);
-        assert!(ran.code == Some(1) && ran.stderr.contains("is no ordinary file"), "{ran:?}");
+        assert!(ran.code == Some(1) && ran.stderr.contains("is not a regular file"), "{ran:?}");
         assert!(!target.exists());
     }
 }

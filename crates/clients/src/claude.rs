@@ -114,6 +114,7 @@ impl Client for Claude {
         let [major, minor, patch] = *parts.as_slice() else { return None };
         ((major, minor, patch) < (2, 1, 140)).then(|| Problem {
             is_fatal: true,
+            opens: true,
             summary: format!("{} {version} starts hooks without their arguments", FACTS.title),
             remedy: format!(
                 "upgrade it to 2.1.140 or later, or write the hook as one line: \"command\": \"{}\"",

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::facts::{Cap, Facts, Quirk};
 use crate::headless::Dialogue;
+use crate::outside;
 use crate::payload::{self, Payload, Sample, StatusLine};
 use crate::problem::{self, Problem};
 use crate::reply::{self, Reply};
@@ -175,7 +176,8 @@ impl dyn Client + '_ {
     /// # Errors
     /// Where it cannot be read.
     pub fn hooks_in(&self, file: &Path) -> Result<Vec<Hook>, String> {
-        let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+        let text = outside::read_text(file, outside::MAX_SETTINGS);
+        let text = text.map_err(|error| error.to_string())?;
         let value = settings::value(&text)?;
         let mut found = Vec::new();
         for hooks in self.stop_hooks(&value) {

@@ -8,6 +8,7 @@
 mod client;
 mod facts;
 mod headless;
+pub mod outside;
 mod payload;
 mod problem;
 mod reply;

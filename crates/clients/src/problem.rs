@@ -11,6 +11,8 @@ use crate::variables;
 pub struct Problem {
     /// Nothing works before it is mended; else it is only worth a look.
     pub is_fatal: bool,
+    /// It opens the gate.
+    pub opens: bool,
     pub summary: String,
     pub remedy: String,
 }
@@ -20,7 +22,7 @@ pub fn in_settings(client: &Facts, shown: &str, text: &str, value: &Value) -> Ve
     let title = client.title;
     let mut found = Vec::new();
     let mut fatal = |summary: String, remedy: String| {
-        found.push(Problem { is_fatal: true, summary, remedy });
+        found.push(Problem { is_fatal: true, opens: true, summary, remedy });
     };
     if client.has(Quirk::PlainJson) && !is_plain(text) {
         let plugin = if client.has(Quirk::HasPlugin) { ", or use the plugin" } else { "" };
@@ -36,6 +38,11 @@ pub fn in_settings(client: &Facts, shown: &str, text: &str, value: &Value) -> Ve
     if variable(value, variables::DISABLE).as_deref() == Some("1") {
         fatal(format!("{shown} sets PHASEGATE_DISABLE=1: every stop is allowed"), remove());
     }
+    if variable(value, variables::TRUST_ALL).as_deref() == Some("1") {
+        let summary =
+            format!("{shown} sets PHASEGATE_TRUST_ALL=1: every workflow may run commands");
+        found.push(Problem { is_fatal: false, opens: true, summary, remedy: remove() });
+    }
     found.extend(low_cap(client, shown, value));
     found
 }
@@ -47,7 +54,7 @@ fn low_cap(client: &Facts, shown: &str, value: &Value) -> Option<Problem> {
     let set = variable(value, name)?.parse::<u64>().ok().filter(|set| (1..3).contains(set))?;
     let summary = format!("{shown} lets a hook block only {set} times without a tool call");
     let remedy = format!("raise {name} ({} is the default, 0 is no cap)", cap.most);
-    Some(Problem { is_fatal: false, summary, remedy })
+    Some(Problem { is_fatal: false, opens: false, summary, remedy })
 }
 
 /// A variable that settings put into the environment.

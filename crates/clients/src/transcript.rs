@@ -1,11 +1,12 @@
 //! The client's transcript: JSONL, read from its end and never more than a bounded part of it.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use jiff::Timestamp;
 use serde::Deserialize;
+
+use crate::outside;
 
 /// How much of the end is read at first, and at the most.
 const FIRST: u64 = 128 << 10;
@@ -71,8 +72,8 @@ pub fn used_tools(path: &Path, read: Reading) -> Option<bool> {
 
 /// The last `size` bytes, from the first whole line on, and whether that is all of the file.
 fn tail(path: &Path, size: u64) -> Option<(Vec<u8>, bool)> {
-    let mut file = File::open(path).ok()?;
-    let length = file.metadata().ok()?.len();
+    let (mut file, meta) = outside::open(path).ok()?;
+    let length = meta.len();
     let start = length.saturating_sub(size);
     file.seek(SeekFrom::Start(start)).ok()?;
     let mut bytes = Vec::new();

@@ -98,10 +98,15 @@ pub fn tests() -> impl Iterator<Item = &'static str> {
     TESTS.iter().map(|(name, _)| *name).chain(JINJA_TESTS.split_whitespace())
 }
 
+/// How many steps one expression or text may take. A report on 100,000 entries takes some millions of them;
+/// two loops in each other over as many would take hours.
+pub const MAX_STEPS: u64 = 50_000_000;
+
 /// An environment in which expressions look things up through `evidence`.
 pub fn environment<'e>(evidence: &Arc<Recorder>, records: &Records) -> Environment<'e> {
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_fuel(Some(MAX_STEPS));
     if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build() {
         env.set_syntax(syntax);
     }

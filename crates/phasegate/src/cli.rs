@@ -35,7 +35,7 @@ use phasegate_clients::usual;
 use phasegate_engine::step::Event;
 use phasegate_runtime::caller;
 use phasegate_runtime::gate::{Found, GateError, Runs};
-use phasegate_runtime::project::Project;
+use phasegate_runtime::project::{self, Project};
 use phasegate_runtime::variables;
 
 use crate::outcome::{Failed, Outcome};
@@ -253,7 +253,7 @@ fn project(folder: &Path) -> Result<Project, Failed> {
     if let Some(project) = Project::find(&folder)? {
         return Ok(project);
     }
-    let root = folder.ancestors().find(|folder| folder.join(".git").exists());
+    let root = project::upward(&folder).find(|folder| folder.join(".git").exists());
     Ok(Project::open(root.unwrap_or(&folder))?)
 }
 
@@ -287,7 +287,7 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
             let mut full = whole_command(project);
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut full, "phasegate", &mut script);
-            print::out(&String::from_utf8_lossy(&script));
+            print::bytes(&script);
             Ok(ExitCode::SUCCESS)
         }
         Command::Man { command } => {
@@ -300,7 +300,7 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
             };
             let mut page = Vec::new();
             clap_mangen::Man::new(page_of).render(&mut page)?;
-            print::out(&String::from_utf8_lossy(&page));
+            print::bytes(&page);
             Ok(ExitCode::SUCCESS)
         }
         // `main` takes these two before they come here; this is how `help` knows of them.

@@ -4,27 +4,36 @@
 //! endings as a block or drops them silently, and both are worse.
 
 use std::ffi::OsString;
-use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use phasegate_clients::{CLIENTS, Client, Payload, Quirk, Reply, named, usual};
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::step::{Actor, Event};
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict};
+use phasegate_runtime::plain;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::variables;
 use phasegate_runtime::world::ClientReport;
 use serde_json::{Map, Value};
 use signal_hook::consts::SIGXFSZ;
 
-use crate::print;
+use crate::watchdog::Watchdog;
+use crate::{openings, payload, print};
 
 /// A payload larger than this is not read.
-const MAX_BYTES: u64 = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
+
+/// How long a hook may take that is not asked about a stop.
+const MAX_SIGN: Duration = Duration::from_secs(24);
+
+/// How much later than the end of its checks a hook is given up, at least: to write down what came of them
+/// takes a while.
+const MARGIN: Duration = Duration::from_secs(3);
 
 /// Every event: its name in the installed command, its name in the payload, and what it tells. A
 /// sub-agent's stop is a sign of life only: the run belongs to the session.
@@ -64,7 +73,7 @@ PHASEGATE_DISABLE=1 in the environment allows every stop.";
 /// `phasegate [-C DIR] hook EVENT [--client NAME]`
 pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
     if variables::is_on(variables::DISABLE) {
-        return say(usual(), &Reply::default(), 0);
+        return disabled(args);
     }
     if args.first().is_some_and(|first| first == "--help" || first == "-h") {
         print::line(&help());
@@ -76,18 +85,52 @@ pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
     let client = asked.as_ref().map_or_else(|_| meant(), |it| it.client);
     // Where a file may not grow any more, that is an error to be told, not the end of the process.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+    let watchdog = Watchdog::start(client, time(client, &asked), |client, why| {
+        say(client, &Failure::new(None, why).told(), 0);
+    });
     let is_mute = asked.as_ref().is_ok_and(|asked| asked.name == "pre-compact");
-    let answered = catch_unwind(AssertUnwindSafe(|| run(folder, asked)));
+    let answered = catch_unwind(AssertUnwindSafe(|| run(folder, asked, &watchdog)));
+    // Failures are logged before, so that what is slow about that is watched too.
+    let answered = answered.map(|answered| answered.map_err(|failure| failure.reply()));
     match answered {
         // The client would take it for instructions, and give it to the model.
-        Ok(Ok((reply, _))) if is_mute && reply.is_empty() => ExitCode::SUCCESS,
-        Ok(Ok((reply, code))) => say(client, &reply, code),
-        Ok(Err(failure)) => say(client, &failure.reply(), 0),
+        Ok(Ok((reply, _))) if is_mute && reply.is_empty() => {
+            watchdog.claim();
+            ExitCode::SUCCESS
+        }
+        Ok(Ok((reply, code))) => {
+            watchdog.claim();
+            say(client, &reply, code)
+        }
+        Ok(Err(reply)) => {
+            watchdog.claim();
+            say(client, &reply, 0)
+        }
         Err(_) => {
-            let failure = Failure::new(None, "an internal error; please report it");
-            say(client, &failure.reply(), 0)
+            let reply = Failure::new(None, "an internal error; please report it").reply();
+            watchdog.claim();
+            say(client, &reply, 0)
         }
     }
+}
+
+/// How long the main thread may take. At a stop, checks end a little earlier on their own; the clients
+/// give other hooks half a minute.
+fn time(client: &dyn Client, asked: &Result<Asked, String>) -> Duration {
+    let is_stop = asked.as_ref().is_ok_and(|it| matches!(it.happened, Happened::Stop));
+    let time = if is_stop { client.time() } else { client.time().min(MAX_SIGN) };
+    time + (time / 12).max(MARGIN)
+}
+
+/// With the variable set nothing is looked at, and nothing is held. That is said where a session begins, unless
+/// it is one that we have started, which must not be held.
+fn disabled(args: &[OsString]) -> ExitCode {
+    let begins = args.first().is_some_and(|event| event == "session-start");
+    let is_ours = std::env::var_os(variables::TOKEN).is_some();
+    let client = arguments(args).map_or(usual(), |asked| asked.client);
+    let openings = if begins && !is_ours { openings::in_environment() } else { Vec::new() };
+    let message = (!openings.is_empty()).then(|| format!("phasegate: {}", openings.join(" ")));
+    say(client, &Reply { message, ..Reply::default() }, 0)
 }
 
 fn help() -> String {
@@ -98,12 +141,24 @@ fn help() -> String {
 }
 
 fn say(client: &dyn Client, reply: &Reply, code: u8) -> ExitCode {
+    let reply = &plain(reply);
     print::line(&spaced(&client.reply(reply)));
     // Where the client has no words for the user, its log has them.
     if let (Some(message), true) = (&reply.message, !client.has(Quirk::TakesMessages)) {
         print::note(message);
     }
     ExitCode::from(if client.has(Quirk::HeedsExit) { code } else { 0 })
+}
+
+/// The same answer in plain text: the client shows it in a terminal, and what the state, a check or an agent
+/// has brought along is in it.
+fn plain(reply: &Reply) -> Reply {
+    let text = |text: &String| plain::text(text).into_owned();
+    Reply {
+        block: reply.block.as_ref().map(text),
+        message: reply.message.as_ref().map(text),
+        context: reply.context.as_ref().map(|(event, context)| (*event, text(context))),
+    }
 }
 
 /// The JSON with a space behind every colon and comma between members, as the contracts that we
@@ -128,15 +183,25 @@ impl Failure {
     /// Says and keeps it.
     fn reply(&self) -> Reply {
         fault_log::note(self.project.as_deref(), &self.message);
+        self.told()
+    }
+
+    /// Says it.
+    fn told(&self) -> Reply {
         let message = format!("phasegate: {} (The stop was allowed.)", self.message);
         Reply { message: Some(message), ..Reply::default() }
     }
 }
 
-fn run(folder: Option<&Path>, asked: Result<Asked, String>) -> Result<(Reply, u8), Failure> {
+fn run(
+    folder: Option<&Path>,
+    asked: Result<Asked, String>,
+    watchdog: &Watchdog,
+) -> Result<(Reply, u8), Failure> {
     let nowhere = |message: String| Failure::new(None, message);
     let Asked { name, event, happened, client } = asked.map_err(nowhere)?;
     let payload = read(client).map_err(nowhere)?;
+    watchdog.has_read();
     if let Some(other) = payload.event.as_ref().filter(|other| !client.is_event(name, other)) {
         return Err(nowhere(format!("the payload is of the event {other}, not of {event}")));
     }
@@ -152,10 +217,13 @@ fn run(folder: Option<&Path>, asked: Result<Asked, String>) -> Result<(Reply, u8
     let found =
         Project::find(&cwd).map_err(|error| Failure::new(Some(&error.root), error.to_string()))?;
     let Some(project) = found else { return Ok((Reply::default(), 0)) };
+    watchdog.has_found(&project.root);
     let gate = Gate::new(&project);
     let sign = match happened {
         Happened::Stop => {
-            let verdict = gate.stop(&stop(payload, client));
+            let stop = stop(payload, client);
+            let mut verdict = gate.stop(&stop);
+            verdict.notes.extend(gate.broken_once(stop.session.as_deref()));
             let output = answer(&project, &verdict);
             // The process ends now: freeing a large document piece by piece would only delay the
             // answer.
@@ -173,7 +241,13 @@ fn run(folder: Option<&Path>, asked: Result<Asked, String>) -> Result<(Reply, u8
     for fault in &faults {
         fault_log::note(Some(&project.root), fault);
     }
-    let message = (!faults.is_empty()).then(|| format!("phasegate: {}", sentences(&faults)));
+    let mut messages = faults;
+    if sign == Sign::Started {
+        messages.extend(gate.broken_once(Some(&session)));
+        messages.extend(openings::in_environment());
+        messages.extend(openings::in_settings(&project.root));
+    }
+    let message = (!messages.is_empty()).then(|| format!("phasegate: {}", sentences(&messages)));
     let context = format!("Phasegate: {}", notes.join("\n\n"));
     let context = (!notes.is_empty()).then_some((event, context));
     Ok((Reply { message, context, block: None }, 0))
@@ -182,7 +256,8 @@ fn run(folder: Option<&Path>, asked: Result<Asked, String>) -> Result<(Reply, u8
 fn stop(payload: Payload, client: &'static dyn Client) -> Stop {
     let Payload { last_message, transcript, .. } = payload;
     Stop {
-        session: payload.session,
+        // A name that would be several lines of a message is not one.
+        session: payload.session.map(|session| print::one_line(&plain::text(&session))),
         after_block: payload.after_block,
         background: payload.has_background_work,
         client_cap: client.cap().map(|cap| (cap.most, cap.on_all)),
@@ -225,10 +300,9 @@ fn arguments(args: &[OsString]) -> Result<Asked, String> {
 }
 
 fn read(client: &dyn Client) -> Result<Payload, String> {
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| format!("the payload cannot be read: {error}"))?;
-    if bytes.len() as u64 > MAX_BYTES {
+    let bytes = payload::read(MAX_BYTES);
+    let bytes = bytes.map_err(|error| format!("the payload cannot be read: {error}"))?;
+    if bytes.len() > MAX_BYTES {
         return Err(format!("the payload is larger than {} MB", MAX_BYTES >> 20));
     }
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);

@@ -4,12 +4,15 @@
 mod cli;
 mod hook;
 mod mcp;
+mod openings;
 mod outcome;
+mod payload;
 mod perform;
 mod print;
 mod request;
 mod statusline;
 mod supervise;
+mod watchdog;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,6 +1,5 @@
 //! The status line door: a client's JSON in, one line out, and silence where nothing is known.
 
-use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,15 +7,14 @@ use phasegate_clients::{StatusLine, usual};
 use phasegate_runtime::gate::{Runs, Standing};
 use phasegate_runtime::project::Project;
 
-use crate::print;
+use crate::{payload, print};
 
 /// `phasegate [-C DIR] statusline`
 pub fn main(folder: Option<&Path>) -> ExitCode {
-    let mut text = Vec::new();
-    let _ = std::io::stdin().lock().take(1 << 20).read_to_end(&mut text);
+    let text = payload::read(1 << 20).unwrap_or_default();
     let told = usual().status_line(&text);
     if let Some(line) = line(folder, &told) {
-        print::line(&line);
+        print::row(&line);
     }
     ExitCode::SUCCESS
 }

@@ -13,6 +13,7 @@ use phasegate_engine::resolve::{Expressions, identity, resolve};
 use phasegate_engine::workflow::Workflow;
 
 use crate::config::{Config, user_folder};
+use crate::outside;
 
 mod builtin {
     /// What finding the runs of a built-in workflow needs, without reading its definition.
@@ -231,7 +232,8 @@ pub fn file_entry(path: &Path) -> Entry {
     let own_folder = path.file_name().is_some_and(|name| name == DEFINITION);
     let named = if own_folder { path.parent().and_then(Path::file_name) } else { path.file_stem() };
     let name = named.unwrap_or_default().to_string_lossy().into_owned();
-    let head = fs::read_to_string(path).map_err(|error| error.to_string()).and_then(|text| {
+    let text = outside::read_text(path, outside::MAX_SETTINGS);
+    let head = text.map_err(|error| error.to_string()).and_then(|text| {
         let head = Head::read(&text).map_err(|error| error.to_string())?;
         if head.name == name {
             return Ok(Summary::from(head));
@@ -254,7 +256,7 @@ fn builtin_bundle(name: &str) -> Bundle {
 fn file_bundle(path: &Path) -> std::io::Result<Bundle> {
     let mut files = BTreeMap::new();
     let mut read = |path: &Path, name: String| {
-        let text = fs::read_to_string(path)?;
+        let text = outside::read_text(path, outside::MAX_SETTINGS)?;
         files.insert(name, Source::new(&shown(path), text));
         Ok::<(), std::io::Error>(())
     };

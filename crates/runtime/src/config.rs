@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::governor::Limits;
 use crate::notify::Notify;
+use crate::outside;
 
 /// What can be configured.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -21,9 +22,34 @@ pub struct Config {
     /// Who is told that a run needs somebody, or is done: only in the user's own configuration.
     #[serde(default)]
     pub notify: Notify,
+    /// How large a file may be that is read.
+    #[serde(default)]
+    pub sizes: Sizes,
     /// By workflow.
     #[serde(default)]
     pub workflow: BTreeMap<String, WorkflowConfig>,
+}
+
+/// How large a file may be that is read, in MB.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sizes {
+    /// A file that a rule looks at.
+    pub evidence: Option<u64>,
+    /// A state document.
+    pub document: Option<u64>,
+}
+
+impl Sizes {
+    /// The most bytes that are read of a file which a rule looks at.
+    pub fn evidence(self) -> u64 {
+        self.evidence.unwrap_or(16).saturating_mul(1 << 20)
+    }
+
+    /// The most bytes that are read of a state document.
+    pub fn document(self) -> u64 {
+        self.document.unwrap_or(128).saturating_mul(1 << 20)
+    }
 }
 
 /// What can be configured about a workflow.
@@ -65,7 +91,7 @@ impl Config {
         for folder in folders {
             let is_own = own.as_ref() == Some(&folder);
             let file = folder.join("config.toml");
-            match std::fs::read_to_string(&file) {
+            match outside::read_text(&file, outside::MAX_SETTINGS) {
                 Ok(text) => {
                     let read: Config = toml::from_str(&text).map_err(|error| {
                         let at = error.span().map_or(0, |span| span.start);
@@ -88,6 +114,8 @@ impl Config {
     /// Adds a configuration that wins over what is there.
     fn add(&mut self, over: Config) {
         self.limits = over.limits.or(self.limits);
+        self.sizes.evidence = over.sizes.evidence.or(self.sizes.evidence);
+        self.sizes.document = over.sizes.document.or(self.sizes.document);
         if over.notify != Notify::default() {
             self.notify = over.notify;
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use phasegate_engine::functions::filename;
 
+use crate::outside;
 use crate::paths;
 use crate::run::RunId;
 
@@ -32,7 +33,7 @@ pub fn try_exclusive(root: &Path, folder: &str, run: &RunId) -> io::Result<Optio
     let path = paths::inside(root, &place).map_err(|why| io::Error::other(why.to_string()))?;
     std::fs::create_dir_all(root.join(folder))?;
     paths::ignored_by_git(&root.join(folder))?;
-    let lock = OpenOptions::new().create(true).append(true).open(&path)?;
+    let lock = outside::open_with(OpenOptions::new().create(true).append(true), &path)?;
     match lock.try_lock() {
         Ok(()) => Ok(Some(Exclusive { _lock: lock, path })),
         Err(TryLockError::WouldBlock) => Ok(None),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::outside;
 use crate::paths;
 
 /// A failure.
@@ -52,14 +53,15 @@ fn append(path: &Path, line: &FaultLine) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|meta| meta.len() > MAX_BYTES) {
         fs::rename(path, path.with_extension("old.jsonl"))?;
     }
-    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    let mut file = outside::open_with(OpenOptions::new().create(true).append(true), path)?;
     file.write_all(format!("{text}\n").as_bytes())
 }
 
 /// The latest failures, newest last.
 pub fn recent(project: Option<&Path>, most: usize) -> Vec<FaultLine> {
     let path = project.map_or_else(of_user, in_project);
-    let text = path.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+    let text =
+        path.and_then(|path| outside::read_text(&path, 2 * MAX_BYTES).ok()).unwrap_or_default();
     let mut lines: Vec<FaultLine> =
         text.lines().rev().take(most).filter_map(|line| serde_json::from_str(line).ok()).collect();
     lines.reverse();

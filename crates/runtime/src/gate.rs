@@ -2,6 +2,7 @@
 
 mod act;
 mod begin;
+mod broken;
 mod commit;
 mod consent;
 mod create;
@@ -136,7 +137,8 @@ pub struct Runs<'p> {
 impl<'p> Runs<'p> {
     /// The runs of a project.
     pub fn new(project: &'p Project) -> Runs<'p> {
-        let (store, workspace) = (&*project.store, Workspace::new(&project.root));
+        let (store, workspace) =
+            (&*project.store, Workspace::new(&project.root, project.config.sizes.document()));
         Runs { project, store, workspace, loaded: RefCell::default() }
     }
 

@@ -1,10 +1,31 @@
 //! What git knows about a project's tree.
+//!
+//! **No program that the repository names is run.** A clone brings no configuration along, but an archive, a
+//! shared folder and an agent do, and in it stand commands: filters, a monitor, hooks. What the repository's
+//! own configuration (with the files that it includes, and that of its worktree) says about filters is put
+//! back to what the user's and the system's say, so that filters of the user, as those of LFS, are run as
+//! ever. Submodules have a configuration of their own: git never looks into one, we do, one by one.
+//!
+//! **The repository does not choose the tree.** Its `core.worktree` and a broken `.git` are passed over: the
+//! tree is the folder that has the `.git`.
 
-use std::fs::{self, OpenOptions};
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::outside::{self, MAX_SETTINGS};
+use crate::proc;
+
+/// How deep repositories are looked for in each other.
+const MAX_NESTED: usize = 8;
+
+/// The folder upward, itself included, that has a `.git`: the root of a repository.
+pub fn top(folder: &Path) -> Option<&Path> {
+    folder.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok())
+}
 
 /// Whether a file of the tree was changed after a moment: a tracked one that differs, an untracked
 /// one that is not ignored, or a commit. Asked only where a run is about to be called stuck, since
@@ -17,116 +38,225 @@ pub fn changed_since(root: &Path, moment: Timestamp) -> bool {
     // A file that is gone shows in its folder.
     let changed =
         |path: &Path| newer(path) || (!path.exists() && path.parent().is_some_and(&newer));
-    let ours = ["--", ".", ":(exclude).phasegate"];
+    let Some(repository) = Repository::of(root) else { return false };
     let options = ["ls-files", "-z", "--modified", "--others", "--exclude-standard"];
-    let files = git(root, options.into_iter().chain(ours)).unwrap_or_default();
+    let ours = ["--", ".", ":(exclude).phasegate"];
+    let files = repository.ask(options.iter().chain(&ours)).unwrap_or_default();
     let files = files.split('\0').filter(|name| !name.is_empty());
-    let log = git(root, ["rev-parse", "--git-path", "logs/HEAD"]).unwrap_or_default();
+    let log = repository.ask(["rev-parse", "--git-path", "logs/HEAD"]).unwrap_or_default();
     files.map(|name| root.join(name)).any(|path| changed(&path))
         || (!log.is_empty() && newer(&root.join(log.trim_end())))
 }
 
-/// Files that differ from the last commit, and new ones that are not ignored.
+/// Files that differ from the last commit, and new ones that are not ignored. Of a repository in this one, its
+/// folder, where anything in it differs.
 pub fn changed_files(root: &Path) -> Vec<String> {
+    changed_in(root, 0)
+}
+
+fn changed_in(root: &Path, depth: usize) -> Vec<String> {
+    let Some(repository) = Repository::of(root) else { return Vec::new() };
     let options = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];
-    let listed = git(root, options.into_iter().chain(["--", "."])).unwrap_or_default();
-    listed.split('\0').filter_map(|entry| entry.get(3..)).map(str::to_string).collect()
+    // Git would look into a submodule with the programs that are named there.
+    let options = options.iter().chain(&["--ignore-submodules=dirty", "--", "."]);
+    let listed = repository.ask(options).unwrap_or_default();
+    let mut changed: Vec<String> =
+        listed.split('\0').filter_map(|entry| entry.get(3..)).map(str::to_string).collect();
+    for nested in repository.nested() {
+        let is_new = !changed.contains(&nested) && depth < MAX_NESTED;
+        if is_new && !changed_in(&root.join(&nested), depth + 1).is_empty() {
+            changed.push(nested);
+        }
+    }
+    changed
 }
 
-/// The content of the tree, as git names it: every file that is not ignored, committed or not,
-/// without those that match a pattern in `apart`. None without git.
+/// The files of a tree that git does not ignore.
+pub struct Files {
+    /// Relative to the folder. One that ends with a slash is a repository of its own, with its files behind it.
+    pub paths: Vec<String>,
+    /// What decides about ignored files and is not a part of the tree itself.
+    pub ignoring: Vec<String>,
+    /// What git could not look at, and why.
+    pub notes: Vec<String>,
+}
+
+/// The files below a folder that git does not ignore, those of repositories in it included; none where the
+/// folder is in no repository.
 ///
-/// It is written as a tree of an index and an object folder of our own, in `place`, so that the
-/// user's repository stays untouched; a folder that is no repository gets one there.
-pub fn tree(root: &Path, place: &Path, apart: &[String]) -> Option<String> {
-    fs::create_dir_all(place).ok()?;
-    let lock = OpenOptions::new().create(true).append(true).open(place.join("lock")).ok()?;
-    lock.lock().ok()?;
-    // Only now: whoever had the lock before us has removed it.
-    fs::create_dir_all(place.join("objects")).ok()?;
-    let index = place.join("index");
-    // Left by a git that was killed: we have the lock, so nobody else is writing.
-    let _ = fs::remove_file(place.join("index.lock"));
-    let asked = ["rev-parse", "--show-prefix", "--path-format=absolute", "--git-common-dir"];
-    let theirs = git(root, asked);
-    let own = place.join("git");
-    let (prefix, common) = match theirs.as_deref().and_then(|it| it.split_once('\n')) {
-        Some((prefix, common)) => (prefix.to_string(), common.trim_end().to_string()),
-        None => {
-            // Made anew each time: one that was already there could bring settings along.
-            let _ = fs::remove_dir_all(&own);
-            let made = Command::new("git").args(["init", "--quiet", "--bare"]).arg(&own).output();
-            made.ok().filter(|made| made.status.success())?;
-            (String::new(), own.to_string_lossy().into_owned())
+/// # Errors
+/// What git says where it cannot tell.
+pub fn files(root: &Path) -> Result<Option<Files>, String> {
+    let mut found = Files { paths: Vec::new(), ignoring: Vec::new(), notes: Vec::new() };
+    let Some(repository) = Repository::of(root) else { return Ok(None) };
+    list(&repository, "", 0, &mut found)?;
+    Ok(Some(found))
+}
+
+fn list(
+    repository: &Repository,
+    prefix: &str,
+    depth: usize,
+    found: &mut Files,
+) -> Result<(), String> {
+    let root = repository.root;
+    let options = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "."];
+    let listed = repository.ask(options)?;
+    found.ignoring.extend(repository.ignoring());
+    let mut paths: Vec<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    for path in paths {
+        let folder = path.trim_end_matches('/');
+        let full = root.join(folder);
+        // A repository that it contains is listed by its name alone, with or without a commit in it.
+        let is_nested = full.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        if !is_nested {
+            found.paths.push(format!("{prefix}{path}"));
+        } else if depth < MAX_NESTED && full.join(".git").symlink_metadata().is_ok() {
+            let prefix = format!("{prefix}{folder}/");
+            found.paths.push(prefix.clone());
+            let Some(nested) = Repository::of(&full) else { continue };
+            if let Err(why) = list(&nested, &prefix, depth + 1, found) {
+                found.notes.push(format!("{prefix} is not a part of it: {why}"));
+            }
         }
-    };
-    let unfiltered = without_filters(root);
-    let ours = |arguments: &[&str]| {
-        let mut command = command(root, arguments);
+    }
+    Ok(())
+}
+
+/// Ends every git that this process has started: nobody waits for it any more.
+pub fn end_all() {
+    let own = std::process::id();
+    for pid in proc::all().filter(|pid| proc::parent(*pid) == Some(own)) {
+        if proc::name(pid).as_deref() == Some("git")
+            && let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw)
+        {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// A repository, and what is set against what it has set.
+struct Repository<'r> {
+    root: &'r Path,
+    top: &'r Path,
+    /// Settings that win over the repository's.
+    settings: Vec<(String, String)>,
+    /// What the repository itself says about ignored files.
+    own_excludes: Option<PathBuf>,
+}
+
+impl<'r> Repository<'r> {
+    /// The repository that a folder is in.
+    fn of(root: &'r Path) -> Option<Repository<'r>> {
+        let top = top(root)?;
+        let mut repository = Repository { root, top, settings: Vec::new(), own_excludes: None };
+        let listed = repository.ask(["config", "--list", "--show-scope", "-z"]).unwrap_or_default();
+        repository.disarm(&listed);
+        Some(repository)
+    }
+
+    /// Puts back what the repository says about filters: to what the user says, else to nothing. The settings
+    /// come with the most general first, each behind its scope.
+    fn disarm(&mut self, listed: &str) {
+        let parts: Vec<&str> = listed.split('\0').collect();
+        let mut users: Vec<(&str, &str)> = Vec::new();
+        let mut own: Vec<&str> = Vec::new();
+        for pair in parts.chunks_exact(2) {
+            let (scope, setting) = (pair[0], pair[1]);
+            // A setting without a value is true.
+            let (key, value) = setting.split_once('\n').unwrap_or((setting, "true"));
+            let is_own = matches!(scope, "local" | "worktree");
+            if is_own && key == "core.excludesfile" {
+                self.own_excludes = Some(self.top.join(value));
+            }
+            if !key.starts_with("filter.") {
+                continue;
+            }
+            if is_own {
+                own.push(key);
+            } else {
+                users.push((key, value));
+            }
+        }
+        for key in own {
+            let set = users.iter().rev().find(|(known, _)| *known == key).map(|(_, value)| *value);
+            let none = if key.ends_with(".required") { "false" } else { "" };
+            self.settings.push((key.to_string(), set.unwrap_or(none).to_string()));
+        }
+    }
+
+    /// The folders of repositories that are recorded in this one.
+    fn nested(&self) -> Vec<String> {
+        let listed = self.ask(["ls-files", "--stage", "-z", "--", "."]).unwrap_or_default();
+        let links = listed.split('\0').filter(|entry| entry.starts_with("160000 "));
+        links.filter_map(|entry| Some(entry.split_once('\t')?.1.to_string())).collect()
+    }
+
+    /// What decides about ignored files and is not a part of the tree: what stands in the repository's own
+    /// lists of them.
+    fn ignoring(&self) -> Vec<String> {
+        let place = self.ask(["rev-parse", "--git-path", "info/exclude"]).unwrap_or_default();
+        let lists = [Some(self.root.join(place.trim_end())), self.own_excludes.clone()];
+        let mut patterns = Vec::new();
+        for list in lists.into_iter().flatten() {
+            let text = outside::read(&list, MAX_SETTINGS).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let is_pattern = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+            patterns.extend(text.lines().filter(is_pattern).map(str::to_string));
+        }
+        patterns
+    }
+
+    /// What git says, or why it does not.
+    fn ask<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<String, String> {
+        let output = self.command().args(arguments).output();
+        let output = output.map_err(|error| format!("cannot run git: {error}"))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+        Err(if said.is_empty() { output.status.to_string() } else { said })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(self.root).args(["--no-pager", "--no-optional-locks"]);
+        command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
+        // Times and sizes that a repository wants to be passed over are looked at.
+        command.args(["-c", "core.trustctime=true", "-c", "core.checkStat=default"]);
+        // Set by a git hook that runs us, these would point to another repository.
+        for variable in [
+            "GIT_DIR",
+            "GIT_COMMON_DIR",
+            "GIT_INDEX_FILE",
+            "GIT_OBJECT_DIRECTORY",
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+            "GIT_NAMESPACE",
+            "GIT_PREFIX",
+            "GIT_EXTERNAL_DIFF",
+        ] {
+            command.env_remove(variable);
+        }
+        command.env("GIT_WORK_TREE", self.top);
+        // Where the `.git` is no repository, the one around it is not meant.
+        command.env("GIT_CEILING_DIRECTORIES", self.top.parent().unwrap_or(self.top));
+        // What a partial clone lacks is not fetched: that would run the transport that it names.
+        command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none");
+        command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+        // Behind those that the environment has set.
+        let count = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse().ok());
+        let first: usize = count.unwrap_or(0);
+        for (index, (key, value)) in self.settings.iter().enumerate() {
+            command.env(format!("GIT_CONFIG_KEY_{}", first + index), key);
+            command.env(format!("GIT_CONFIG_VALUE_{}", first + index), value);
+        }
+        command.env("GIT_CONFIG_COUNT", (first + self.settings.len()).to_string());
+        command.stdin(Stdio::null());
         command
-            .envs(unfiltered.iter().map(|(name, value)| (name, value)))
-            .env("GIT_INDEX_FILE", &index)
-            .env("GIT_OBJECT_DIRECTORY", place.join("objects"))
-            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", Path::new(&common).join("objects"));
-        if theirs.is_none() {
-            command.env("GIT_DIR", &own).env("GIT_WORK_TREE", root);
-        }
-        said(&mut command)
-    };
-    ours(&["-c", "core.safecrlf=false", "add", "--all", "--", "."])?;
-    let apart: Vec<String> = apart.iter().map(|path| format!(":(glob){path}")).collect();
-    let mut without = vec!["rm", "-r", "--quiet", "--cached", "--ignore-unmatch", "--"];
-    without.extend(apart.iter().map(String::as_str));
-    ours(&without)?;
-    let prefix = format!("--prefix={prefix}");
-    let tree = match prefix.as_str() {
-        "--prefix=" => ours(&["write-tree", "--missing-ok"]),
-        prefix => ours(&["write-tree", "--missing-ok", prefix]),
-    };
-    // Only the name was wanted.
-    let _ = fs::remove_dir_all(place.join("objects"));
-    tree.map(|tree| tree.trim_end().to_string())
-}
-
-/// Whether there is a git at all.
-pub fn is_there() -> bool {
-    said(Command::new("git").arg("--version").stdin(Stdio::null()).stderr(Stdio::null())).is_some()
-}
-
-/// Settings, by environment, without which a file's content would be what a filter makes of it: a
-/// program that a repository's settings name.
-fn without_filters(root: &Path) -> Vec<(String, String)> {
-    let named = git(root, ["config", "--null", "--name-only", "--get-regexp", "^filter\\."]);
-    let named = named.unwrap_or_default();
-    let keys = named.split('\0').filter(|key| !key.is_empty());
-    let mut settings = Vec::new();
-    for (index, key) in keys.enumerate() {
-        let value = if key.ends_with(".required") { "false" } else { "" };
-        settings.push((format!("GIT_CONFIG_KEY_{index}"), key.to_string()));
-        settings.push((format!("GIT_CONFIG_VALUE_{index}"), value.to_string()));
     }
-    settings.push(("GIT_CONFIG_COUNT".into(), (settings.len() / 2).to_string()));
-    settings
-}
-
-fn git<'a>(root: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    said(&mut command(root, &arguments.into_iter().collect::<Vec<_>>()))
-}
-
-fn command(root: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(root);
-    // Nothing that a repository's settings name is run.
-    command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]).args(arguments);
-    // Set by a git hook that runs us, these would point to another repository.
-    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
-        command.env_remove(variable);
-    }
-    command.stdin(Stdio::null()).stderr(Stdio::null());
-    command
-}
-
-fn said(command: &mut Command) -> Option<String> {
-    let output = command.output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }

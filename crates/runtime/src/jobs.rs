@@ -28,6 +28,7 @@ use phasegate_engine::step::Actor;
 use serde::{Deserialize, Serialize};
 
 use crate::fault_point;
+use crate::outside::{self, MAX_RECORD};
 use crate::paths;
 use crate::proc;
 
@@ -117,6 +118,12 @@ pub struct Ended {
     /// The tree that its result is about; none where that is not the tree, or it changed meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<String>,
+    /// Why there is no tree that its result could be about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_tree: Option<String>,
+    /// What that tree is without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree_note: Option<String>,
     /// The end of what it printed, where its result is bound to the tree or stops an action.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tail: String,
@@ -259,8 +266,8 @@ impl Record {
         if !folder.is_dir() {
             return Ok(Seen::Lost(None, self.crash("its folder is gone")));
         }
-        let is_free = match File::open(folder.join("lock")) {
-            Ok(lock) => match lock.try_lock_shared() {
+        let is_free = match outside::open(&folder.join("lock")) {
+            Ok((lock, _)) => match lock.try_lock_shared() {
                 Ok(()) => true,
                 Err(TryLockError::WouldBlock) => false,
                 Err(TryLockError::Error(error)) => return Err(error),
@@ -310,6 +317,8 @@ impl Record {
             micro_dollars: 0,
             turns: 0,
             tree: None,
+            no_tree: None,
+            tree_note: None,
             tail: String::new(),
             verdict: None,
             problem: Some(format!("it crashed: {why}")),
@@ -374,7 +383,7 @@ pub fn alive(root: &Path) -> Vec<String> {
     let base = root.join(FOLDER);
     let all = folders(&base).into_iter().flat_map(|run| folders(&run));
     let held = |folder: &PathBuf| {
-        let lock = OpenOptions::new().append(true).open(folder.join("lock"));
+        let lock = outside::open_with(OpenOptions::new().append(true), &folder.join("lock"));
         lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
     };
     let names = all.filter(held).filter_map(|folder| {
@@ -389,7 +398,7 @@ fn place(root: &Path, folder: &str) -> io::Result<PathBuf> {
 }
 
 fn read<T: for<'d> Deserialize<'d>>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_slice(&outside::read(path, MAX_RECORD).ok()?).ok()
 }
 
 /// Writes a file, whole or not at all.

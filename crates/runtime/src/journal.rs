@@ -100,6 +100,12 @@ pub fn position(line: &str) -> Option<(u64, String)> {
     Some((seq.parse().ok()?, hash.to_string()))
 }
 
+/// The hash of the line before a line, as that names it; none where it cannot be read.
+pub fn before(line: &str) -> Option<&str> {
+    let (_, before) = seal_of(line)?.1.rsplit_once(",\"prev\":\"")?;
+    before.strip_suffix('"')
+}
+
 /// Checks the chain, up to the line that the ledger knows as the last.
 ///
 /// # Errors

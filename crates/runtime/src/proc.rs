@@ -33,6 +33,11 @@ pub fn parent(pid: u32) -> Option<u32> {
     parent_in(&stat(pid)?.1)
 }
 
+/// The name of a process.
+pub fn name(pid: u32) -> Option<String> {
+    Some(stat(pid)?.0)
+}
+
 /// Since when a process runs, as the kernel counts: with its number it names one process forever.
 pub fn birth(pid: u32) -> Option<String> {
     stat(pid)?.1.split_whitespace().nth(19).map(str::to_string)

@@ -8,6 +8,8 @@ use phasegate_engine::workflow::Workflow;
 
 use crate::catalog::{self, Entry, LoadError, Memory};
 use crate::config::Config;
+use crate::git;
+use crate::outside;
 use crate::store::{FileStore, Store};
 use crate::workspace::place::Place;
 
@@ -50,12 +52,11 @@ impl Project {
             .chain([".phasegate".to_string()])
             .collect();
         let is_project = |folder: &&Path| marks.iter().any(|mark| folder.join(mark).exists());
-        let mut found = from.ancestors().filter(is_project);
-        let nearest = found.next();
+        let nearest = upward(from).find(is_project);
         // A linked worktree in the `.worktrees` of a project, where rules make them, belongs to that
         // project, whatever it has checked out.
         let around = nearest.filter(|root| is_linked_worktree(root)).and_then(|worktree| {
-            let outer = found.next()?;
+            let outer = upward(worktree).skip(1).find(is_project)?;
             let ours =
                 worktree.strip_prefix(outer).is_ok_and(|path| path.starts_with(".worktrees"));
             ours.then_some(outer)
@@ -99,8 +100,44 @@ impl Project {
     }
 }
 
+/// The folders in which the project of a folder is looked for, the nearest first: up to the root of the
+/// repository. The home folder, and what is above it, is the project only of whoever stands in it: else a
+/// project there would hold every session of the user.
+pub fn upward(from: &Path) -> impl Iterator<Item = &Path> {
+    let top = repository(from);
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let home = home.map(|home| home.canonicalize().unwrap_or(home));
+    let home = home.filter(|home| from.starts_with(home));
+    let is_far = move |folder: &Path| {
+        let is_beyond = top.is_some_and(|top| !folder.starts_with(top));
+        // A folder that holds nothing but the whole machine is nobody's project.
+        is_beyond
+            || home.as_ref().is_some_and(|home| home.starts_with(folder))
+            || folder.parent().is_none()
+    };
+    from.ancestors().take_while(move |folder| *folder == from || !is_far(folder))
+}
+
+/// The root of the repository that a folder is in. A linked worktree and a submodule in the folder of the
+/// repository that they belong to are a part of it.
+fn repository(from: &Path) -> Option<&Path> {
+    let mut top = git::top(from)?;
+    while let Some(home) = kept_in(top) {
+        let outer = top.ancestors().skip(1).find(|outer| home.starts_with(outer.join(".git")));
+        let Some(outer) = outer else { break };
+        top = outer;
+    }
+    Some(top)
+}
+
+/// Where the repository of a folder is kept, if that is elsewhere: its `.git` is a file that says so.
+fn kept_in(folder: &Path) -> Option<PathBuf> {
+    let mark = outside::read_text(&folder.join(".git"), outside::MAX_SETTINGS).ok()?;
+    let place = folder.join(mark.strip_prefix("gitdir:")?.trim());
+    Some(place.canonicalize().unwrap_or(place))
+}
+
 /// Whether a folder is a worktree that `git worktree add` has made.
 fn is_linked_worktree(folder: &Path) -> bool {
-    let mark = std::fs::read_to_string(folder.join(".git")).unwrap_or_default();
-    mark.starts_with("gitdir:") && mark.contains("/worktrees/")
+    kept_in(folder).is_some_and(|place| place.to_string_lossy().contains("/worktrees/"))
 }

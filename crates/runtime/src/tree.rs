@@ -1,17 +1,18 @@
 //! What the tree of a project is known by: results of checks hold while it is the same.
 
+mod content;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use phasegate_engine::digest::digest_of;
-use phasegate_engine::glob;
 use phasegate_engine::workflow::Workflow;
 
-use crate::git;
-use crate::paths::{self, Walk};
+use crate::paths;
 use crate::workspace::place::Place;
 
-/// Where git is given an index of ours.
+pub(crate) use content::Content;
+
+/// Where the digests of files are remembered.
 const FOLDER: &str = ".phasegate/tree";
 
 /// The files of a project, without what Phasegate writes itself.
@@ -44,26 +45,17 @@ impl Tree {
 
     /// What the tree is known by, as it is now; none where that cannot be told.
     pub(crate) fn now(&self) -> Option<String> {
-        let place = paths::inside(&self.root, FOLDER).ok()?;
-        fs::create_dir_all(&place).ok()?;
-        paths::ignored_by_git(&place).ok()?;
-        // Two kinds of marks never compare equal, so one that fails for a moment is asked again.
-        let by_git = || git::tree(&self.root, &place, &self.apart);
-        let by_names = || if git::is_there() { None } else { self.listing() };
-        by_git().or_else(by_git).or_else(by_names)
+        Some(self.look().ok()?.name)
     }
 
-    /// Without git: which files there are, how large, and when each was changed.
-    fn listing(&self) -> Option<String> {
-        let files = Walk::new(&self.root).files("**").ok()?;
-        let files =
-            files.iter().filter(|file| !self.apart.iter().any(|it| glob::matches(it, file)));
-        let lines = files.map(|file| {
-            let meta = fs::metadata(self.root.join(file)).ok();
-            let time = meta.as_ref().and_then(|meta| meta.modified().ok());
-            format!("{file} {:?} {time:?}\n", meta.map(|meta| meta.len()))
-        });
-        let lines: Vec<String> = lines.collect();
-        Some(digest_of(lines.iter().map(String::as_bytes)))
+    /// The same, with what is to be known about it.
+    ///
+    /// # Errors
+    /// Why it cannot be told, in words for people.
+    pub(crate) fn look(&self) -> Result<Content, String> {
+        let place = paths::inside(&self.root, FOLDER).map_err(|why| why.to_string())?;
+        let kept = fs::create_dir_all(&place).and_then(|()| paths::ignored_by_git(&place));
+        kept.map_err(|error| format!("{}: {error}", place.display()))?;
+        content::look(&self.root, &place, &self.apart)
     }
 }

@@ -2,7 +2,7 @@
 //! the disk, and exchanged with it. Whoever reads sees the old one or the new one.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,8 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use crate::fault_point;
+use crate::outside;
 use crate::store::{StoreError, Stored, Version};
-
-/// A file larger than this is refused.
-const MAX_BYTES: u64 = 256 << 20;
 
 /// A new file that lies ready beside the one that it replaces. Where it is not put, it is removed.
 #[derive(Debug)]
@@ -70,7 +68,7 @@ impl NewFile {
 
     /// What is in the new file.
     pub fn bytes(&self) -> Result<Vec<u8>, StoreError> {
-        fs::read(&self.temporary).map_err(failed("read", &self.temporary))
+        outside::read(&self.temporary, u64::MAX - 1).map_err(failed("read", &self.temporary))
     }
 
     /// The version that the file will have.
@@ -108,20 +106,13 @@ impl Drop for NewFile {
 }
 
 /// A file and its version; none where there is none.
-pub fn read(path: &Path) -> Result<Option<Stored>, StoreError> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
+pub fn read(path: &Path, most: u64) -> Result<Option<Stored>, StoreError> {
+    let (file, meta) = match outside::open(path) {
+        Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed("open", path)(error)),
     };
-    let meta = file.metadata().map_err(failed("read", path))?;
-    if meta.len() > MAX_BYTES {
-        let size = meta.len() >> 20;
-        let message = format!("{} has {size} MB, which is too large", path.display());
-        return Err(StoreError::Refused(message));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0) + 1);
-    file.read_to_end(&mut bytes).map_err(failed("read", path))?;
+    let bytes = outside::content(file, &meta, most).map_err(failed("read", path))?;
     Ok(Some(Stored { bytes, version: version(&meta) }))
 }
 

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::fault_point;
+use crate::outside;
 use crate::paths::inside;
 use crate::store::{StoreError, Stored, Version};
 use crate::whole_file::{self, NewFile, failed};
@@ -29,6 +30,8 @@ pub use documents::Documents;
 #[derive(Clone, Debug)]
 pub struct Workspace {
     root: PathBuf,
+    /// A larger document is refused.
+    most: u64,
 }
 
 /// A new state document that lies ready beside the old one. Where it is not put, nothing is left of it.
@@ -94,9 +97,9 @@ impl Prepared {
 }
 
 impl Workspace {
-    /// The tree of the project at `root`.
-    pub fn new(root: &Path) -> Workspace {
-        Workspace { root: root.to_path_buf() }
+    /// The tree of the project at `root`, whose documents have at most so many bytes.
+    pub fn new(root: &Path, most: u64) -> Workspace {
+        Workspace { root: root.to_path_buf(), most }
     }
 
     /// The file at a place; of a topic, its folder.
@@ -126,11 +129,11 @@ impl Workspace {
                 }))
             }
             Place::Frontmatter(_) => {
-                let Some(stored) = whole_file::read(&path)? else { return Ok(None) };
+                let Some(stored) = whole_file::read(&path, self.most)? else { return Ok(None) };
                 let bytes = frontmatter_of(&path, &stored.bytes)?;
                 Ok(Some(Stored { bytes, ..stored }))
             }
-            Place::File(_) => whole_file::read(&path),
+            Place::File(_) => whole_file::read(&path, self.most),
         }
     }
 
@@ -168,7 +171,11 @@ impl Workspace {
             Place::Frontmatter(_) => {
                 let object = serde_json::from_slice(bytes);
                 let object = object.map_err(|error| StoreError::Refused(error.to_string()))?;
-                let old = String::from_utf8(fs::read(&path).unwrap_or_default());
+                let old = String::from_utf8(match outside::read(&path, self.most) {
+                    Ok(bytes) => bytes,
+                    Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+                    Err(error) => return Err(failed("read", &path)(error)),
+                });
                 let old = old.map_err(|_| {
                     StoreError::Refused(format!("{} is not UTF-8 text", path.display()))
                 })?;
@@ -263,7 +270,7 @@ impl Workspace {
             fs::create_dir_all(folder).map_err(failed("create", folder))?;
         }
         fault_point::reach("before-transcript");
-        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = outside::open_with(OpenOptions::new().create(true).append(true), &path);
         let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
         written.map_err(failed("write", &path))
     }

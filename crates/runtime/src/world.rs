@@ -13,14 +13,14 @@ use phasegate_engine::evidence::{Evidence, NoEvidence};
 use phasegate_engine::json::Json;
 
 use crate::checks::Checks;
+use crate::config::Sizes;
 use crate::git;
 use crate::jobs::{self, Record};
+use crate::outside;
 use crate::paths::{Walk, inside};
+use crate::project::Project;
 use crate::workspace::place::Place;
 use crate::workspace::topics;
-
-/// A file larger than this is no evidence.
-const MAX_BYTES: u64 = 64 << 20;
 
 /// What the client told about the agent.
 #[derive(Clone, Debug, Default)]
@@ -49,13 +49,20 @@ pub struct World {
     turn: OnceLock<Vec<String>>,
     checks: Option<Checks>,
     jobs: IndexMap<String, Record>,
+    /// A larger file is no evidence.
+    most: u64,
 }
 
 impl World {
     /// The world of the project at `root`.
     pub fn new(root: &Path, told: ClientReport) -> World {
         let (root, turn, jobs) = (root.to_path_buf(), OnceLock::new(), IndexMap::new());
-        World { root, told, turn, checks: None, jobs }
+        World { root, told, turn, checks: None, jobs, most: Sizes::default().evidence() }
+    }
+
+    /// The world of a project, as that is configured.
+    pub fn of(project: &Project, told: ClientReport) -> World {
+        World { most: project.config.sizes.evidence(), ..World::new(&project.root, told) }
     }
 
     /// The transcript lags behind the payload: the last message may not be in it yet.
@@ -89,21 +96,13 @@ impl Evidence for World {
             return Ok(latest?.map(|message| message.body.into_bytes()));
         }
         let full = inside(&self.root, path)?;
-        match fs::metadata(&full) {
-            Ok(meta) if meta.is_dir() => Ok(None),
-            Ok(meta) if meta.len() > MAX_BYTES => Err(NoEvidence::Unreadable(format!(
-                "{path} has {} MB, which is too large",
-                meta.len() >> 20
-            ))),
-            Ok(meta) if !meta.is_file() => {
-                Err(NoEvidence::Unreadable(format!("{path} is no ordinary file")))
-            }
-            Ok(_) => match fs::read(&full) {
-                Ok(bytes) => Ok(Some(bytes)),
-                Err(error) => Err(NoEvidence::Unreadable(format!("cannot read {path}: {error}"))),
-            },
+        match outside::read(&full, self.most) {
+            Ok(bytes) => Ok(Some(bytes)),
             Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory
+                ) =>
             {
                 Ok(None)
             }

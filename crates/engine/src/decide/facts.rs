@@ -7,7 +7,7 @@ use minijinja::{Error, ErrorKind, Value};
 
 use super::{Deciding, Fault, MOST_TRIED};
 use crate::check::CheckResult;
-use crate::functions::Failed;
+use crate::functions::{Failed, MAX_STEPS};
 use crate::json::Json;
 use crate::names::CHECK;
 use crate::step::Part;
@@ -219,6 +219,10 @@ pub(super) fn fault_at(expression: &Expression, error: &Error) -> Fault {
 }
 
 fn explain(error: &Error) -> String {
+    if error.kind() == ErrorKind::OutOfFuel {
+        let millions = MAX_STEPS / 1_000_000;
+        return format!("it was given up after {millions} million steps");
+    }
     match error.detail() {
         Some(detail) => detail.to_string(),
         None => error.kind().to_string(),

@@ -17,6 +17,7 @@ use phasegate_runtime::caller;
 use phasegate_runtime::catalog::Entry;
 use phasegate_runtime::config::Config;
 use phasegate_runtime::gate::{Answered, Found, Gate};
+use phasegate_runtime::outside;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::run::RunId;
 
@@ -308,7 +309,7 @@ fn value(root: &Path, param: &Param, matches: &ArgMatches) -> Result<Json, Faile
             Some(word) if matches!(param.value, Type::OneOf(_)) => Json::from(word),
             Some(text) => {
                 let bytes = match text.strip_prefix('@') {
-                    Some(path) => std::fs::read(path)
+                    Some(path) => outside::read_named(Path::new(path), outside::MAX_RECORD)
                         .map_err(|error| format!("cannot read {path}: {error}"))?,
                     None => text.as_bytes().to_vec(),
                 };
@@ -329,7 +330,7 @@ fn value(root: &Path, param: &Param, matches: &ArgMatches) -> Result<Json, Faile
         ParamType::JsonFile => match matches.get_one::<String>(name) {
             None => Json::Null,
             Some(path) => {
-                let bytes = std::fs::read(Path::new(path))
+                let bytes = outside::read_named(Path::new(path), outside::MAX_RECORD)
                     .map_err(|error| format!("cannot read {path}: {error}"))?;
                 let value = Json::parse(bom::strip_bytes(&bytes))
                     .map_err(|error| format!("{path} is not valid JSON: {error}"))?;

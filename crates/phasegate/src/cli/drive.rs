@@ -18,6 +18,7 @@ use phasegate_runtime::condition::Condition;
 use phasegate_runtime::exclusive::{Exclusive, try_exclusive};
 use phasegate_runtime::gate::{Found, Gate, Runs, Stop};
 use phasegate_runtime::jobs::{self, Record, Spec, Supervisor};
+use phasegate_runtime::outside;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::world::ClientReport;
 use serde::{Deserialize, Serialize};
@@ -161,7 +162,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     };
     fs::create_dir_all(&place)?;
     let name = options.command.first().unwrap_or(&options.agent).clone();
-    let state: Option<State> = fs::read(place.join("state.json"))
+    let state: Option<State> = outside::read(&place.join("state.json"), outside::MAX_RECORD)
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
         .filter(|state: &State| state.run == found.ledger.started_at);

@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use phasegate_clients::settings::{self, Scope as Whose, Settings};
 use phasegate_clients::{CLIENTS, Client, Quirk, named, splice, usual};
 use phasegate_engine::bom;
+use phasegate_runtime::outside;
 use phasegate_runtime::project::Project;
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +99,7 @@ impl Scope {
     }
 
     fn installed(&self) -> Installed {
-        let text = std::fs::read(&self.note).unwrap_or_default();
+        let text = outside::read(&self.note, outside::MAX_RECORD).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
@@ -185,7 +186,7 @@ fn add(
 ) -> Result<bool, Failed> {
     let path = &settings.path;
     let shown = scope.shown(path);
-    let before = match std::fs::read_to_string(path) {
+    let before = match outside::read_text(path, outside::MAX_SETTINGS) {
         Ok(text) => Some(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(Failed(format!("cannot read {shown}: {error}"))),
@@ -336,7 +337,8 @@ fn remove(
     installed: &mut Installed,
     only_print: bool,
 ) -> Result<bool, Failed> {
-    let Ok(before) = std::fs::read_to_string(&settings.path) else { return Ok(false) };
+    let before = outside::read_text(&settings.path, outside::MAX_SETTINGS);
+    let Ok(before) = before else { return Ok(false) };
     let (shown, title) = (scope.shown(&settings.path), client.title());
     let own = scope.short(&settings.path);
     let noted = installed.files.iter().position(|file| file.path == own);

@@ -87,13 +87,13 @@ fn show(line: &Line, width: usize) {
         first = format!("by {}{agent} {first}", line.event.actor);
     }
     let answer = paint(Paint::Bold, &format!("{:<24}", line.answer.to_string()));
-    print::line(&format!(
+    print::row(&format!(
         "{:>4}  {}  {:<width$} {answer} {way:<28} {first}",
         line.seq,
         paint(Paint::Dim, &at),
         line.event.name
     ));
     for note in &line.notes {
-        print::line(&format!("      note: {note}"));
+        print::row(&format!("      note: {note}"));
     }
 }

@@ -13,6 +13,7 @@ use phasegate_runtime::project::Project;
 use serde_json::{Value, json};
 
 use super::{Outcome, event, when};
+use crate::openings;
 use crate::print::{self, Paint, paint};
 
 /// Whether the hook fires: a run without one holds nobody.
@@ -60,13 +61,18 @@ pub struct Options {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Runs::new(project);
     let listed = if options.all { gate.all_runs() } else { gate.runs() };
-    let Listed { runs, faults, has_more } = listed;
+    let Listed { runs, mut faults, has_more } = listed;
+    faults.extend(gate.broken());
+    let openings: Vec<String> = openings::in_environment()
+        .into_iter()
+        .chain(openings::in_settings(&project.root))
+        .collect();
     let reports: Vec<_> = runs.iter().map(|run| (run, gate.report(run))).collect();
     if options.json {
         let runs: Vec<_> = reports.iter().map(|(run, it)| row(project, &gate, run, it)).collect();
         let recent = fault_log::recent(Some(&project.root), 5);
         print::json(
-            &json!({ "project": project.root, "runs": runs, "has_more": has_more, "problems": faults, "recent_faults": recent }),
+            &json!({ "project": project.root, "runs": runs, "has_more": has_more, "problems": faults, "openings": openings, "recent_faults": recent }),
         );
         return Ok(ExitCode::SUCCESS);
     }
@@ -78,21 +84,26 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let width = runs.iter().map(|run| run.id.to_string().len()).max().unwrap_or(0);
     for (run, report) in &reports {
         let name = paint(Paint::Bold, &format!("{:<width$}", run.id.to_string()));
-        print::line(&format!("{name}  {}", standing(&gate, run, report)));
+        print::row(&format!("{name}  {}", standing(&gate, run, report)));
         let facts = facts(project, run, report).join("; ");
-        print::line(&paint(Paint::Dim, &format!("{:width$}  {facts}", "")));
+        print::row(&paint(Paint::Dim, &format!("{:width$}  {facts}", "")));
         for remark in remarks(&gate, run, report) {
-            print::line(&format!("{:width$}  {remark}", ""));
+            print::row(&format!("{:width$}  {remark}", ""));
         }
+    }
+    for opening in &openings {
+        let warning = paint(Paint::Red, "the gate is open:");
+        print::row(&format!("{warning} {opening}"));
     }
     if has_more {
         print::line("Other runs are over: `phasegate status --all` shows them.");
     }
     for fault in &faults {
-        print::note(&format!("problem: {fault}"));
+        print::note(&print::one_line(&format!("problem: {fault}")));
     }
     for fault in fault_log::recent(Some(&project.root), 3) {
-        print::note(&format!("fault {}: {}", when::ago(fault.at), fault.what));
+        let what = print::one_line(&fault.what);
+        print::note(&format!("fault {}: {what}", when::ago(fault.at)));
     }
     Ok(ExitCode::SUCCESS)
 }

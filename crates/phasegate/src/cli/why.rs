@@ -43,14 +43,14 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     }
     if line.seq != last.seq || last.trace.tried.is_empty() {
         let what = paint(Paint::Bold, &last.answer.to_string());
-        print::line(&format!(
+        print::row(&format!(
             "{}: last event {}: {what} ({})",
             run.id,
             last.event.name,
             when::ago(last.at)
         ));
         for text in last.notes.iter().map(String::as_str).chain(last.answer.text()) {
-            print::line(&format!("  {text}"));
+            indented(text);
         }
         if decided.is_none() {
             return Ok(ExitCode::SUCCESS);
@@ -70,7 +70,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         format!("{} → {}", line.from, line.to)
     };
     let answer = paint(Paint::Bold, &line.answer.to_string());
-    print::line(&format!(
+    print::row(&format!(
         "{}: {} in phase {way}: {answer} ({})",
         run.id,
         line.event.name,
@@ -93,7 +93,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::line(&format!("  and {} more", line.trace.more));
     }
     for step in &line.moves {
-        print::line(&format!(
+        print::row(&format!(
             "  moved: {} {} → {} by rule {}",
             step.of, step.from, step.to, step.by
         ));
@@ -101,11 +101,12 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     if !line.evidence.is_empty() {
         print::line(&format!("\n{}", paint(Paint::Bold, "Evidence")));
         for reading in &line.evidence {
-            print::line(&format!("  {}: {}", reading.query, reading.answer));
+            print::row(&format!("  {}: {}", reading.query, reading.answer));
         }
     }
     for note in &line.notes {
-        print::line(&format!("\nnote: {note}"));
+        print::line("");
+        print::row(&format!("note: {note}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -121,13 +122,13 @@ fn rule(tried: &Tried) {
         |held: bool| if held { paint(Paint::Green, "yes") } else { paint(Paint::Dim, "no ") };
     let element = tried.element.as_ref().map(|element| format!(" ({element})")).unwrap_or_default();
     let line = paint(Paint::Dim, &format!("line {}", tried.line));
-    print::line(&format!("  {} {}{element}  {line}", mark(tried.held), tried.rule));
+    print::row(&format!("  {} {}{element}  {line}", mark(tried.held), tried.rule));
     for part in &tried.parts {
         let reads: Vec<String> =
             part.reads.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         let reads =
             if reads.is_empty() { String::new() } else { format!("   with {}", reads.join(", ")) };
-        print::line(&format!(
+        print::row(&format!(
             "        {} {}{}",
             mark(part.held),
             part.text,

@@ -101,7 +101,7 @@ impl Gate<'_> {
         let workflow = self.workflow_of(found)?;
         let text = workflow.unreadable.ok_or_else(|| GateError::Other(why.to_string()))?;
         let run = run_facts(found, None);
-        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        let world = Arc::new(World::of(self.project, ClientReport::default()));
         let rendered = render(&workflow, text, None, event, &run, world)?;
         let message = format!("Run {} was given up: {why}.", found.id);
         let answer = Answer::allow_saying(Outcome::Aborted, message);

@@ -25,6 +25,7 @@ use super::transaction::{Change, Open, Then, line_about};
 use super::{Gate, GateError};
 use crate::jobs::{Claimed, Record};
 use crate::journal::Line;
+use crate::outside::{self, MAX_RECORD};
 use crate::paths;
 use crate::store::Version;
 use crate::tree::Tree;
@@ -171,7 +172,7 @@ impl Gate<'_> {
     /// The step that waits for the commands of a job.
     pub(super) fn deferred(&self, job: &Record) -> Option<Deferred> {
         let file = paths::inside(&self.project.root, &format!("{}/{STEP}", job.folder)).ok()?;
-        serde_json::from_slice(&fs::read(file).ok()?).ok()
+        serde_json::from_slice(&outside::read(&file, MAX_RECORD).ok()?).ok()
     }
 
     /// Takes the step that has waited for its commands, if they ended well; otherwise its action is

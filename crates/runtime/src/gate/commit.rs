@@ -1,5 +1,6 @@
 //! A step of the rules as it is written down, and as it is answered.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
@@ -60,6 +61,7 @@ impl Gate<'_> {
         if event.is_question() {
             use_up(&mut open.run.ledger, &step.readings);
         }
+        note_trees(&mut open, attempt);
         let removed = match self.act_in_the_world(&mut open, event.actor, &step.effects) {
             Ok(removed) => removed,
             // An action that cannot be carried out is refused, and that is written down.
@@ -150,6 +152,16 @@ impl Gate<'_> {
         self.enlist(open, by, effects)?;
         Ok(removed)
     }
+}
+
+/// Says what the trees are without that the jobs of an event have run on.
+fn note_trees(open: &mut Open, attempt: &Attempt) {
+    let ended = attempt.ended.iter().filter_map(|id| open.run.ledger.work.jobs.get(id));
+    let notes = ended.filter_map(|job| job.ended.as_ref()?.tree_note.as_ref());
+    let run = &open.run.found.id;
+    let notes: BTreeSet<String> =
+        notes.map(|note| format!("run {run}: the tree: {note}")).collect();
+    open.run.notes.extend(notes);
 }
 
 /// Notes which failures have been answered: they count no more.

@@ -155,7 +155,7 @@ impl Gate<'_> {
         event: &Event,
         run: &RunFacts,
     ) -> Result<String, GateError> {
-        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        let world = Arc::new(World::of(self.project, ClientReport::default()));
         Ok(render(workflow, text, None, event, run, world)?)
     }
 
@@ -189,7 +189,7 @@ impl Gate<'_> {
         if !workflow.hears(&event.name) {
             return Ok((document, None));
         }
-        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        let world = Arc::new(World::of(self.project, ClientReport::default()));
         let step = decide(workflow, document, event, run, world);
         match &step.answer {
             Answer::Deny { reason, .. } => Err(GateError::Other(reason.clone())),

@@ -89,7 +89,7 @@ impl Runs<'_> {
 
     fn presume(&self, found: &Found, workflow: &Workflow, text: TextId) -> Result<Read, GateError> {
         let run = run_facts(found, None);
-        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        let world = Arc::new(World::of(self.project, ClientReport::default()));
         let rendered = render(workflow, text, None, &Event::stop(None), &run, world);
         let text = rendered?.into_bytes();
         let document = parse(&found.place, &text)?;

@@ -186,9 +186,6 @@ impl Runs<'_> {
         known: &BTreeSet<RunId>,
         found: &mut Findings,
     ) {
-        if let Err(error) = &entry.head {
-            found.faults.push(format!("workflow {}: {error}", entry.name));
-        }
         let Some(pattern) = entry.document(&self.project.config) else { return };
         let presumed = entry.presumes();
         let documents = match which {
@@ -210,6 +207,13 @@ impl Runs<'_> {
             .into_iter()
             .filter_map(|place| Some((RunId::of_document(&entry.name, &pattern, &place)?, place)));
         for (id, place) in ids.chain(other) {
+            if id.name.contains(char::is_control) {
+                let name = &entry.name;
+                found.faults.push(format!(
+                    "workflow {name}: {place:?} is not looked at: rename it, without control characters"
+                ));
+                continue;
+            }
             // The name would be taken for that of a topic.
             if place.contains('#') && !pattern.contains('#') {
                 let name = &entry.name;

@@ -38,7 +38,7 @@ const MAX_ROUNDS: usize = 16;
 /// What is to be put to the rules about a job.
 enum News {
     Started(Timestamp),
-    Ended(Option<Timestamp>, Ended),
+    Ended(Option<Timestamp>, Box<Ended>),
 }
 
 impl Runs<'_> {
@@ -85,7 +85,7 @@ impl Runs<'_> {
         told: &ClientReport,
         fresh: &[String],
     ) -> Arc<World> {
-        let mut world = World::new(&self.project.root, told.clone()).with_jobs(jobs);
+        let mut world = World::of(self.project, told.clone()).with_jobs(jobs);
         // A workflow that is not trusted has no checks: not even a look at the tree runs for it.
         let looks = workflow.has_agents() || workflow.checks().next().is_some();
         if looks && self.is_trusted(workflow) {
@@ -280,10 +280,10 @@ impl Gate<'_> {
         Ok(match job.look(&self.project.root)? {
             Seen::Working(since) if !is_told => Some(News::Started(since)),
             Seen::Ended(Some(since), _) if !is_told => Some(News::Started(since)),
-            Seen::Ended(since, ended) => Some(News::Ended(since, ended)),
+            Seen::Ended(since, ended) => Some(News::Ended(since, Box::new(ended))),
             Seen::Lost(since, ended) => {
                 job.end_leftovers(&self.project.root);
-                Some(News::Ended(since, ended))
+                Some(News::Ended(since, Box::new(ended)))
             }
             Seen::Waiting | Seen::Starting | Seen::Working(_) => None,
         })
@@ -456,7 +456,7 @@ fn tell(job: &mut Record, id: &str, news: News) -> Event {
             if job.manner.bound == Bound::Tree || job.file.is_some() {
                 members.push(("tree", ended.tree.as_deref().map_or(Json::Null, Json::from)));
             }
-            job.ended = Some(ended);
+            job.ended = Some(*ended);
             JOB_ENDED
         }
     };

@@ -140,7 +140,7 @@ impl Gate<'_> {
             };
             if job.is_over() {
                 show(&mut shown);
-                return Ok(self.note_end(&found, id, job, attempt));
+                return self.note_end(&found, id, job, attempt);
             }
             match job.look(&self.project.root)? {
                 Seen::Waiting => drop(self.start_waiting(&found)?),
@@ -194,7 +194,7 @@ impl Gate<'_> {
         id: &str,
         job: &Record,
         attempt: &mut Attempt,
-    ) -> Option<Answered> {
+    ) -> Result<Option<Answered>, GateError> {
         attempt.ended.push(id.to_string());
         let refused = matches!(job.answer, Some(Answer::Deny { .. }));
         if job.manner.gives == Gives::Verdict {
@@ -202,9 +202,13 @@ impl Gate<'_> {
             let has_verdict = job.ended.as_ref().is_some_and(|ended| ended.verdict.is_some());
             attempt.reviewed = (has_verdict && !refused).then(|| job.name.clone());
         }
-        let answer = job.answer.clone().filter(|_| job.manner.alone)?;
+        let Some(answer) = job.answer.clone().filter(|_| job.manner.alone) else {
+            return Ok(None);
+        };
+        // The ledger tells of it before the document is in its place: the lock is free after that.
+        self.within(found, |_| Ok(Then::Nothing(())))?;
         let document = self.document(found).unwrap_or_else(|_| Json::object());
-        Some(Answered { document, has_jobs: true, ..Answered::new(&found.id, answer) })
+        Ok(Some(Answered { document, has_jobs: true, ..Answered::new(&found.id, answer) }))
     }
 
     /// Gets what must be there before a step can count: the job that it wants is recorded, with how far
@@ -233,11 +237,17 @@ impl Gate<'_> {
         }
         let ran = attempt.ended.iter().filter(|id| **id == job.id).count();
         if job.manner.bound == Bound::Tree && ran >= MAX_RUNS {
-            let name = &job.name;
-            let why = format!(
-                "Files keep changing while {} {name} of run {} runs, so its result would not count.",
-                job.kind, open.run.found.id
-            );
+            let (run, kind, name) = (&open.run.found.id, &job.kind, &job.name);
+            let ended = open.run.ledger.work.jobs.get(&job.id).and_then(|job| job.ended.as_ref());
+            let why = match ended.and_then(|ended| ended.no_tree.as_ref()) {
+                Some(why) => format!(
+                    "{kind} {name} of run {run}: there is no tree that a pass could be bound to: {why}."
+                ),
+                None => format!(
+                    "Files keep changing while {kind} {name} of run {run} runs, so its result would not \
+                     count."
+                ),
+            };
             step.answer = without(event, Until::Background, why);
             return Ok(None);
         }

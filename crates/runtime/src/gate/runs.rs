@@ -29,6 +29,13 @@ impl Runs<'_> {
             condition: Condition::Broken,
             problem: Some(problem),
         };
+        // What cannot be read is no reason to guess from the journal how the run stands.
+        if found.version.is_none()
+            && !found.untouched
+            && let Err(error) = self.stored(&found.id)
+        {
+            return broken(error.to_string());
+        }
         let workflow = match self.workflow_of(found) {
             Ok(workflow) => workflow,
             Err(error) => return broken(error.to_string()),

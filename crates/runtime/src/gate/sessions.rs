@@ -15,6 +15,9 @@ use crate::world::ClientReport;
 /// sign of life, a hook may be missing.
 pub const LEASE: SignedDuration = SignedDuration::from_mins(30);
 
+/// How far clocks may be apart.
+const MAX_AHEAD: SignedDuration = SignedDuration::from_mins(1);
+
 /// How long ago a folder may have been changed that is taken for what a session works on.
 const RECENTLY: SignedDuration = SignedDuration::from_hours(24);
 
@@ -47,9 +50,16 @@ pub(super) fn standing(ledger: &Ledger, session: Option<&str>, now: Timestamp) -
     match (&ledger.session.owner, session) {
         (None, _) | (_, None) => Standing::Free,
         (Some(owner), Some(session)) if owner.session == session => Standing::Own,
-        (Some(owner), Some(_)) if now.duration_since(owner.seen) > LEASE => Standing::Free,
+        (Some(owner), Some(_)) if !is_held(owner, now) => Standing::Free,
         _ => Standing::Foreign,
     }
+}
+
+/// Whether the lease of an owner holds. One that says it was heard of tomorrow, as a clock that was set back
+/// or somebody's edit leaves it, would hold until then and longer.
+fn is_held(owner: &Owner, now: Timestamp) -> bool {
+    let silent = now.duration_since(owner.seen);
+    silent <= LEASE && silent >= -MAX_AHEAD
 }
 
 impl Runs<'_> {

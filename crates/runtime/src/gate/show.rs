@@ -57,7 +57,7 @@ impl Runs<'_> {
         text: TextId,
         event: &Event,
     ) -> Result<String, GateError> {
-        let world = Arc::new(World::new(&self.project.root, ClientReport::default()));
+        let world = Arc::new(World::of(self.project, ClientReport::default()));
         Ok(render(workflow, text, None, event, &RunFacts::default(), world)?)
     }
 

@@ -255,11 +255,13 @@ impl Gate<'_> {
         found: &Found,
         mut body: impl FnMut(Locked) -> Result<Then<T>, GateError>,
     ) -> Result<(T, Written), GateError> {
-        let held = self.store.lock(&Lock::Run(found.id.clone()))?;
-        let mut tries = 0;
+        let (mut tries, mut repairs) = (0, Vec::new());
         loop {
+            // Anew each time: a lock whose file was removed is one of the causes of a conflict.
+            let mut held = self.store.lock(&Lock::Run(found.id.clone()))?;
+            repairs.append(&mut held.repairs);
             let loaded = self.load(found).and_then(|mut locked| {
-                locked.repairs.clone_from(&held.repairs);
+                locked.repairs.clone_from(&repairs);
                 self.finish_document(&mut locked)?;
                 Ok(locked)
             });

@@ -18,6 +18,7 @@ use phasegate_engine::job::{Bound, CommandRun, Gives, Job};
 
 use super::{FOLDER, POLL, Record, SUPERVISE, Seen, Spec, place, token, write};
 use crate::fault_point;
+use crate::outside;
 use crate::paths;
 use crate::run::RunId;
 use crate::variables;
@@ -52,7 +53,8 @@ impl Record {
             return Ok(None);
         }
         let folder = self.place(root)?;
-        let lock = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
+        let lock =
+            outside::open_with(OpenOptions::new().create(true).append(true), &folder.join("lock"))?;
         let since = Instant::now();
         loop {
             match lock.try_lock() {
@@ -111,7 +113,8 @@ impl Claimed {
             held: None,
         };
         write(&full.join("job.json"), &spec)?;
-        let lock = OpenOptions::new().create(true).append(true).open(full.join("lock"))?;
+        let lock =
+            outside::open_with(OpenOptions::new().create(true).append(true), &full.join("lock"))?;
         lock.lock()?;
         let record = Record {
             kind: job.kind.clone(),

@@ -1,24 +1,26 @@
 //! What jobs print.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::token::{LENGTH, mask};
 use super::{Record, place};
+use crate::outside;
+use crate::plain;
 
 /// The end of a log, from a whole line on.
 ///
 /// # Errors
 /// Where it cannot be read.
 pub fn tail(log: &Path, most: u64) -> io::Result<String> {
-    let mut log = File::open(log)?;
+    let (mut log, _) = outside::open(log)?;
     let length = log.metadata()?.len();
     let start = length.saturating_sub(most);
     log.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     log.take(most).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let text = String::from_utf8_lossy(&bytes);
+    let text = plain::text(&text).into_owned();
     let whole = match text.split_once('\n') {
         Some((_, rest)) if start > 0 => rest,
         _ => &text,
@@ -28,8 +30,8 @@ pub fn tail(log: &Path, most: u64) -> io::Result<String> {
 
 /// A part of the log of a job without its secrets, and how long the log is.
 pub(crate) fn part(root: &Path, job: &Record, from: u64, most: u64) -> io::Result<(Vec<u8>, u64)> {
-    let mut log = match File::open(place(root, &job.log_place())?) {
-        Ok(log) => log,
+    let mut log = match outside::open(&place(root, &job.log_place())?) {
+        Ok((log, _)) => log,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         Err(error) => return Err(error),
     };

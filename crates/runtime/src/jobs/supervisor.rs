@@ -24,6 +24,7 @@ use super::{
     tail, write,
 };
 use crate::fault_point;
+use crate::outside::{self, MAX_RECORD};
 use crate::paths;
 use crate::proc;
 use crate::tree::Tree;
@@ -89,7 +90,8 @@ struct Supervised<'a> {
 /// Where the job has run already, or its files cannot be used.
 pub fn supervise(root: &Path, folder: &str, is_session: bool) -> io::Result<()> {
     let folder = place(root, folder)?;
-    let own = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
+    let own =
+        outside::open_with(OpenOptions::new().create(true).append(true), &folder.join("lock"))?;
     let meta = own.metadata()?;
     if (meta.dev(), meta.ino()) != given()? && own.try_lock().is_err() {
         return Err(io::Error::other("another process supervises it"));
@@ -104,7 +106,9 @@ pub fn supervise(root: &Path, folder: &str, is_session: bool) -> io::Result<()> 
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         let _ = signal_hook::flag::register(signal, told.clone());
     }
-    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join("log"))?;
+    let mut private = OpenOptions::new();
+    let private = private.create(true).append(true).mode(0o600);
+    let log = outside::open_with(private, &folder.join("log"))?;
     let orphans = if is_session { Orphans::ButJobs } else { Orphans::All };
     Supervised { root, folder, spec, log, orphans, told }.supervise()
 }
@@ -112,7 +116,12 @@ pub fn supervise(root: &Path, folder: &str, is_session: bool) -> io::Result<()> 
 impl Supervised<'_> {
     fn supervise(&self) -> io::Result<()> {
         let tree = self.spec.tree.clone().map(|apart| Tree::new(self.root, apart));
-        let before = tree.as_ref().and_then(Tree::now);
+        let (before, no_tree) = match tree.as_ref().map(Tree::look) {
+            None => (None, None),
+            Some(Ok(before)) => (Some(before), None),
+            Some(Err(why)) => (None, Some(why)),
+        };
+        let (before, tree_note) = before.map(|it| (it.name, it.note)).unzip();
         fault_point::reach("before-job");
         let since = Instant::now();
         let end = self.run()?;
@@ -149,6 +158,8 @@ impl Supervised<'_> {
             micro_dollars: cost.micro_dollars,
             turns: cost.turns,
             tree,
+            no_tree,
+            tree_note: tree_note.flatten(),
             tail: if self.spec.keeps_tail { self.tail(&end) } else { String::new() },
             verdict,
             problem,
@@ -186,14 +197,15 @@ impl Supervised<'_> {
             return Err("nothing to run".into());
         };
         let streams = || -> io::Result<(Stdio, Stdio, Stdio)> {
-            let input = match File::open(self.folder.join("prompt")) {
-                Ok(prompt) => Stdio::from(prompt),
+            let input = match outside::open(&self.folder.join("prompt")) {
+                Ok((prompt, _)) => Stdio::from(prompt),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Stdio::null(),
                 Err(error) => return Err(error),
             };
             let output = if self.spec.answers {
                 let answer = self.folder.join("answer");
-                OpenOptions::new().create(true).append(true).mode(0o600).open(answer)?
+                let mut private = OpenOptions::new();
+                outside::open_with(private.create(true).append(true).mode(0o600), &answer)?
             } else {
                 self.log.try_clone()?
             };
@@ -214,8 +226,8 @@ impl Supervised<'_> {
     }
 
     fn is_unwanted(&self) -> bool {
-        let is_let_go = |lock: &PathBuf| match File::open(lock) {
-            Ok(lock) => !matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)),
+        let is_let_go = |lock: &PathBuf| match outside::open(lock) {
+            Ok((lock, _)) => !matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)),
             Err(_) => true,
         };
         self.told.load(Ordering::Relaxed)
@@ -246,7 +258,8 @@ impl Supervised<'_> {
         let judged = self.verdict(end, file);
         if judged.is_err() {
             // What went wrong can be seen in the log.
-            let said = fs::read(self.folder.join("answer")).unwrap_or_default();
+            let said = outside::read(&self.folder.join("answer"), MAX_ANSWER);
+            let said = said.unwrap_or_default();
             let _ = (&self.log).write_all(&[b"\n--- its answer ---\n", said.as_slice()].concat());
         }
         judged
@@ -262,10 +275,12 @@ impl Supervised<'_> {
         if fs::metadata(&answer).map_or(0, |meta| meta.len()) > MAX_ANSWER {
             return Err("its answer is too long".into());
         }
-        let printed = fs::read(&answer).unwrap_or_default();
+        let printed = outside::read(&answer, MAX_ANSWER).unwrap_or_default();
         let Judged { pass, cost } = phasegate_clients::headless().verdict(&printed)?;
         let path = paths::inside(self.root, file).map_err(|why| why.to_string())?;
-        let written = fs::read(path).ok().filter(|written| !written.trim_ascii().is_empty());
+        let written = outside::read(&path, MAX_RECORD)
+            .ok()
+            .filter(|written| !written.trim_ascii().is_empty());
         let written = written.ok_or_else(|| format!("it gave a verdict, but wrote no {file}"))?;
         Ok((Verdict { pass, digest: digest(&written) }, cost))
     }
@@ -297,7 +312,8 @@ pub fn run_attached(
         }
     }
     write(&full.join("job.json"), spec)?;
-    let lock = OpenOptions::new().create(true).append(true).open(full.join("lock"))?;
+    let lock =
+        outside::open_with(OpenOptions::new().create(true).append(true), &full.join("lock"))?;
     lock.lock()?;
     let word = match supervisor {
         Supervisor::Job => SUPERVISE,
@@ -316,5 +332,5 @@ pub fn run_attached(
     supervisor.wait()?;
     let ended = read(&full.join("end.json"));
     let ended = ended.ok_or_else(|| io::Error::other("its supervisor was killed"))?;
-    Ok((ended, fs::read(full.join("answer")).unwrap_or_default()))
+    Ok((ended, outside::read(&full.join("answer"), MAX_RECORD).unwrap_or_default()))
 }

@@ -6,31 +6,35 @@
 //! it. Where a process dies in between, whoever locks the run next finds the files and brings the step to
 //! its end: a ledger names the hash of the line that it belongs to.
 
+mod locks;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use notify::{RecursiveMode, Watcher};
 use phasegate_engine::digest::digest;
 use phasegate_engine::functions::{filename, from_filename};
 
+use locks::locked;
+
 use super::{Batch, Held, Key, Lines, Lock, Put, Store, StoreError, Stored, Version, Watch};
 use crate::fault_point;
 use crate::journal;
+use crate::outside;
 use crate::paths::{ignored_by_git, inside};
 use crate::run::RunId;
 use crate::whole_file::{self, NewFile, failed};
 
-/// How long a hook waits for others on the same run before it gives up, loudly.
-const PATIENCE: Duration = Duration::from_secs(20);
-
 /// How much of a journal's end is read at first.
 const TAIL: u64 = 16 << 10;
+
+/// A larger ledger, or a larger copy of a definition, is refused.
+const MAX_LEDGER: u64 = 128 << 20;
 
 /// Where the runs of a project are kept.
 const RUNS: &str = ".phasegate/runs";
@@ -139,12 +143,7 @@ impl FileStore {
     /// answer follows its commit.
     fn cut_torn_line(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         let path = self.file(run, JOURNAL)?;
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed("open", &path)(error)),
-        };
-        let length = file.metadata().map_err(failed("read", &path))?.len();
+        let Some((file, length)) = open(&path)? else { return Ok(None) };
         let mut end = [b'\n'];
         if length > 0 {
             file.read_exact_at(&mut end, length - 1).map_err(failed("read", &path))?;
@@ -154,7 +153,8 @@ impl FileStore {
         }
         let whole = Backwards::new(file, length).whole().map_err(failed("read", &path))?;
         let torn = length - whole;
-        let file = OpenOptions::new().write(true).open(&path).map_err(failed("open", &path))?;
+        let file = outside::open_with(OpenOptions::new().write(true), &path);
+        let file = file.map_err(failed("open", &path))?;
         file.set_len(whole).map_err(failed("repair", &path))?;
         Ok(Some(format!("{torn} bytes of an unfinished line were dropped")))
     }
@@ -171,7 +171,7 @@ impl FileStore {
             // It ends with a newline, and has no other: so it is whole.
             bytes.ends_with(b"\n") && hash.as_deref().is_some_and(named)
         };
-        let old = fs::read(&ledger).unwrap_or_default();
+        let old = outside::read(&ledger, MAX_LEDGER).unwrap_or_default();
         let is_due = !counts(&old) && counts(&new.bytes().unwrap_or_default());
         let definition = NewFile::left_behind(&self.path(&Key::Definition(run.clone()))?);
         if let Some(definition) = definition.filter(|_| is_due) {
@@ -192,9 +192,14 @@ impl FileStore {
     /// Adds a line to a run's journal, durably.
     fn append(&self, run: &RunId, line: &str) -> Result<(), StoreError> {
         let path = self.file(run, JOURNAL)?;
-        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let mut options = OpenOptions::new();
+        let file = outside::open_with(options.create(true).read(true).append(true), &path);
         let mut file = file.map_err(failed("open", &path))?;
         let length = file.metadata().map_err(failed("read", &path))?.len();
+        // Whoever has written it meanwhile had the run too, whatever the locks say.
+        if !follows(&file, length, line).map_err(failed("read", &path))? {
+            return Err(StoreError::Conflict(format!("the journal of run {run}")));
+        }
         let mut text = String::with_capacity(line.len() + 1);
         text.push_str(line);
         text.push('\n');
@@ -226,23 +231,7 @@ impl Store for FileStore {
             fs::create_dir_all(folder).map_err(failed("create", folder))?;
             ignored_by_git(&self.root.join(RUNS)).map_err(failed("write in", folder))?;
         }
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        let file = file.map_err(failed("open", &path))?;
-        let since = Instant::now();
-        let mut pause = Duration::from_micros(200);
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(Duration::from_millis(10));
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(StoreError::Busy(lock.clone(), PATIENCE.as_secs()));
-                }
-                Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
-            }
-        }
+        let file = locked(&path, lock)?;
         let mut repairs = Vec::new();
         if let Lock::Run(run) = lock {
             repairs.extend(self.cut_torn_line(run)?);
@@ -286,9 +275,8 @@ impl Store for FileStore {
     }
 
     fn over_runs(&self, most: usize) -> Vec<RunId> {
-        let file = self.below(OVER).ok().and_then(|path| File::open(path).ok());
-        let Some(file) = file else { return Vec::new() };
-        let length = file.metadata().map_or(0, |meta| meta.len());
+        let file = self.below(OVER).and_then(|path| open(&path));
+        let Ok(Some((file, length))) = file else { return Vec::new() };
         let mut found: Vec<RunId> = Vec::new();
         // One that was begun again and ended again is there twice.
         for line in Backwards::new(file, length).take(4 * most) {
@@ -307,7 +295,7 @@ impl Store for FileStore {
         }
         fault_point::reach("before-over");
         let Ok(path) = self.below(OVER) else { return };
-        let file = OpenOptions::new().create(true).append(true).open(path);
+        let file = outside::open_with(OpenOptions::new().create(true).append(true), &path);
         let _ = file.and_then(|mut file| file.write_all(format!("{run}\n").as_bytes()));
     }
 
@@ -315,7 +303,7 @@ impl Store for FileStore {
         if self.is_missing(key.run()) {
             return Ok(None);
         }
-        whole_file::read(&self.path(key)?)
+        whole_file::read(&self.path(key)?, MAX_LEDGER)
     }
 
     fn version(&self, key: &Key) -> Result<Option<Version>, StoreError> {
@@ -370,7 +358,7 @@ impl Store for FileStore {
         let opened = self.file(run, JOURNAL).and_then(|path| open(&path));
         match opened {
             Ok(None) => Box::new(std::iter::empty()),
-            Ok(Some(file)) => {
+            Ok(Some((file, _))) => {
                 let mut file = BufReader::new(file);
                 Box::new(std::iter::from_fn(move || {
                     let mut line = Vec::new();
@@ -389,13 +377,9 @@ impl Store for FileStore {
         let opened = self.file(run, JOURNAL).and_then(|path| open(&path));
         match opened {
             Ok(None) => Box::new(std::iter::empty()),
-            Ok(Some(file)) => {
-                let length = file.metadata().map_or(0, |meta| meta.len());
-                Box::new(
-                    Backwards::new(file, length)
-                        .map(|line| line.map_err(|error| unreadable(&error))),
-                )
-            }
+            Ok(Some((file, length))) => Box::new(
+                Backwards::new(file, length).map(|line| line.map_err(|error| unreadable(&error))),
+            ),
             Err(error) => Box::new(std::iter::once(Err(error))),
         }
     }
@@ -433,12 +417,27 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn open(path: &Path) -> Result<Option<File>, StoreError> {
-    match File::open(path) {
-        Ok(file) => Ok(Some(file)),
+/// A file and its length; none where there is none.
+fn open(path: &Path) -> Result<Option<(File, u64)>, StoreError> {
+    match outside::open(path) {
+        Ok((file, meta)) => Ok(Some((file, meta.len()))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed("open", path)(error)),
     }
+}
+
+/// Whether a line follows the last one of a journal. A line that names no other follows any.
+fn follows(journal: &File, length: u64, line: &str) -> io::Result<bool> {
+    let Some(before) = journal::before(line) else { return Ok(true) };
+    if length == 0 {
+        return Ok(before.is_empty());
+    }
+    let end = format!("\"{before}\"}}\n");
+    let mut bytes = vec![0; end.len()];
+    let start = length.checked_sub(end.len() as u64);
+    let Some(start) = start.filter(|_| !before.is_empty()) else { return Ok(false) };
+    journal.read_exact_at(&mut bytes, start)?;
+    Ok(bytes == end.as_bytes())
 }
 
 fn unreadable(error: &io::Error) -> StoreError {

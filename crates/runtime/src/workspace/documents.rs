@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 use super::Workspace;
 use super::place::Place;
+use crate::outside::{self, MAX_RECORD};
 use crate::paths::{Walk, inside};
 use crate::store::{StoreError, Version};
 use crate::whole_file::{self, failed};
@@ -160,7 +161,7 @@ impl Note {
     }
 
     fn read(path: &Path, pattern: &str) -> Option<Note> {
-        let bytes = fs::read(path).ok()?;
+        let bytes = outside::read(path, MAX_RECORD).ok()?;
         let line = bytes.split(|byte| *byte == b'\n').next()?;
         let marks = line.len() + 1;
         let (count, known) = std::str::from_utf8(line).ok()?.split_once(' ')?;

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::fault_point;
+use crate::outside::{self, MAX_RECORD};
 
 /// A store larger than this is refused.
 const MAX_BYTES: u64 = 256 << 20;
@@ -145,7 +146,7 @@ impl Topic {
         if !is_plain(&self.path())? {
             return Ok(None);
         }
-        let file = File::open(self.path())?;
+        let (file, _) = outside::open(&self.path())?;
         let known = self.look(&file, true)?;
         let Some((_, at)) = known.latest(&self.name) else { return Ok(None) };
         if let Some(message) = message_at(&file, at)? {
@@ -166,7 +167,9 @@ impl Topic {
         if expected != last.as_deref() {
             return Ok(false);
         }
-        let mut file = OpenOptions::new().create(true).read(true).append(true).open(self.path())?;
+        let mut options = OpenOptions::new();
+        let options = options.create(true).read(true).append(true);
+        let mut file = outside::open_with(options, &self.path())?;
         let known = self.look(&file, true)?;
         let mut text = String::new();
         if !ends_with_newline(&file)? {
@@ -211,7 +214,7 @@ impl Topic {
     /// What is known of the store, the latest messages included.
     fn look(&self, file: &File, remembers: bool) -> io::Result<Known> {
         let meta = file.metadata()?;
-        let known = fs::read(&self.memory).ok().filter(|_| remembers);
+        let known = outside::read(&self.memory, MAX_RECORD).ok().filter(|_| remembers);
         let known = known.and_then(|bytes| serde_json::from_slice::<Known>(&bytes).ok());
         let is_right = |known: &Known| {
             known.inode == meta.ino()
@@ -239,7 +242,7 @@ impl Topic {
     /// Keeps what is known. What is lost of it costs only time.
     fn remember(&self, known: &Known) {
         let keep = || -> io::Result<()> {
-            let end = end_of(&File::open(self.path())?, known.length)?;
+            let end = end_of(&outside::open(&self.path())?.0, known.length)?;
             let text = serde_json::to_vec(&Known { end, ..known.clone() })?;
             let folder = self.memory.parent().unwrap_or(Path::new(""));
             // Where no run is kept, nothing is worth remembering.
@@ -292,7 +295,7 @@ fn end_of(file: &File, length: u64) -> io::Result<String> {
 fn is_plain(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_file() => Ok(true),
-        Ok(_) => Err(io::Error::other(format!("{} is no ordinary file", path.display()))),
+        Ok(_) => Err(io::Error::other(format!("{} is not a regular file", path.display()))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
@@ -302,7 +305,7 @@ fn is_plain(path: &Path) -> io::Result<bool> {
 fn locked(folder: &Path) -> io::Result<File> {
     let path = folder.join("lock");
     is_plain(&path)?;
-    let lock = OpenOptions::new().create(true).append(true).open(&path)?;
+    let lock = outside::open_with(OpenOptions::new().create(true).append(true), &path)?;
     let since = Instant::now();
     loop {
         match lock.try_lock() {

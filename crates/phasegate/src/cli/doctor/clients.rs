@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use phasegate_clients::settings::{self, Hook, Scope};
-use phasegate_clients::{CLIENTS, Client, Problem, Quirk};
+use phasegate_clients::{CLIENTS, Client, Problem, Quirk, outside};
 
 use super::fire::{fire, on_path, run_bounded};
 use super::{Doctor, Status};
@@ -109,7 +109,7 @@ impl Doctor<'_> {
 
     /// A file of settings: whether it can be read, and whether it switches hooks off.
     fn settings(&mut self, client: &dyn Client, file: &Path) {
-        let Ok(text) = std::fs::read_to_string(file) else { return };
+        let Ok(text) = outside::read_text(file, outside::MAX_SETTINGS) else { return };
         let shown = shown(file, &self.project.root);
         let id = format!("settings.{}", client.name());
         match settings::value(&text) {
