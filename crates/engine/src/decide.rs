@@ -4,6 +4,7 @@
 //! are tried in order and the first whose guard holds fires. A rule that moves without answering
 //! carries a stop on into the new phase; an action is accepted by the first rule that fires.
 
+mod choices;
 mod document;
 mod facts;
 mod possible;
@@ -20,7 +21,9 @@ use crate::evidence::{Evidence, GivenEvidence, Recorder};
 use crate::functions::{environment, object};
 use crate::json::Json;
 use crate::step::{Actor, Effect, Event, Move, Review, Step, Trace, Work};
-use crate::workflow::{Expression, Machine, MachineId, OUTER, Phase, PhaseId, TextId, Workflow};
+use crate::workflow::{
+    Choice, Expression, Machine, MachineId, OUTER, Phase, PhaseId, TextId, Workflow,
+};
 
 /// How many rules may fire on one object for one event.
 pub const MOST_MICROSTEPS: usize = 32;
@@ -225,6 +228,8 @@ struct Deciding<'w> {
     env: &'w Environment<'w>,
     recorder: &'w Recorder,
     compiled: HashMap<*const Expression, Arc<minijinja::Expression<'w, 'w>>>,
+    /// The row of each choice that held last.
+    rows: HashMap<*const Choice, usize>,
     document: Json,
     changed: bool,
     /// The document, and the elements that the question has gone down to.
@@ -275,6 +280,7 @@ impl<'w> Deciding<'w> {
             env,
             recorder,
             compiled: HashMap::new(),
+            rows: HashMap::new(),
             document,
             changed: false,
             bound: vec![outer],
@@ -458,8 +464,9 @@ impl<'w> Deciding<'w> {
                 if let Some(answer) = self.fire(rule)? {
                     return Ok(Some(answer));
                 }
-                carried |= rule.carry;
-                if !event.is_question() && !rule.carry {
+                let carries = rule.carry.contains(&event.name);
+                carried |= carries;
+                if !event.is_question() && !carries {
                     return Ok(Some(Answer::accepted()));
                 }
                 fired = true;

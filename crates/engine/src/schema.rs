@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, schema_for};
 
 use crate::definition::{
-    ActionText, AgentText, CheckText, CommandText, FieldText, Head, MachineHead, ParamType,
-    PhaseHead, ReviewerText, RuleText, WorkerText,
+    ActionText, AgentText, CheckText, CommandText, FieldText, Head, MachineHead, ParamText,
+    ParamType, PhaseHead, ReviewerText, RowText, RuleText, Text, ValueText, WorkerText,
 };
 use crate::types::{RecordId, Type};
 use crate::workflow::{Action, Workflow};
@@ -28,24 +28,68 @@ struct File {
     /// Facts that are derived when they are asked for: name and expression.
     #[serde(rename = "let")]
     lets: Option<BTreeMap<String, String>>,
+    /// Facts that are chosen by rows: the first one that holds says what the fact is.
+    choose: Option<BTreeMap<String, ChoiceFile>>,
     /// Rules of every phase, tried before the phase's own.
     any: Option<RuleLists>,
     /// Phases, by name.
     phase: BTreeMap<String, PhaseFile>,
     /// Machines on the elements of the state document, by what an element is called.
     machine: Option<BTreeMap<String, MachineFile>>,
-    /// Actions, by name.
-    action: Option<BTreeMap<String, ActionText>>,
+    /// Lists of events, by name: a rule that is `on` one is about each of them.
+    events: Option<BTreeMap<String, Vec<String>>>,
+    /// What refusals say, by code, where a rule has a `code` and no `deny`.
+    codes: Option<BTreeMap<String, Text>>,
+    /// Fields to set, by path, for rules that name the table.
+    set: Option<BTreeMap<String, BTreeMap<String, ValueText>>>,
+    /// Places to write, for rules that name the table.
+    write: Option<BTreeMap<String, BTreeMap<String, String>>>,
+    /// Files and folders to move, for rules that name the table.
+    #[serde(rename = "move")]
+    moved: Option<BTreeMap<String, BTreeMap<String, String>>>,
+    /// Parameters that actions share, by name.
+    param: Option<BTreeMap<String, ParamText>>,
+    /// Actions, by name, and what all have that do not say otherwise.
+    action: Option<BTreeMap<String, OrDefault<ActionText>>>,
     /// Commands that Phasegate runs itself, by name.
-    check: Option<BTreeMap<String, CheckText>>,
+    check: Option<BTreeMap<String, OrDefault<CheckText>>>,
     /// Commands that rules run, by name.
-    command: Option<BTreeMap<String, CommandText>>,
+    command: Option<BTreeMap<String, OrDefault<CommandText>>>,
     /// Agents that work, by name.
-    worker: Option<BTreeMap<String, WorkerText>>,
+    worker: Option<BTreeMap<String, OrDefault<WorkerText>>>,
     /// Agents that outlive whoever asked for them, by kind.
-    agent: Option<BTreeMap<String, AgentText>>,
+    agent: Option<BTreeMap<String, OrDefault<AgentText>>>,
     /// Agents that judge, by name.
-    reviewer: Option<BTreeMap<String, ReviewerText>>,
+    reviewer: Option<BTreeMap<String, OrDefault<ReviewerText>>>,
+}
+
+/// One of a kind, or what all of that kind have that do not say otherwise.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum OrDefault<T> {
+    One(T),
+    Text(String),
+    List(Vec<serde_json::Value>),
+    Flag(bool),
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename = "choice", extend("additionalProperties" = false))]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ChoiceFile {
+    /// The rows, in order. The last one has no `when`.
+    rows: Vec<RowText>,
+}
+
+/// A code of `[codes]`, or codes with their texts.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "refusal")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum RefusalFile {
+    Code(String),
+    Texts(BTreeMap<String, Text>),
 }
 
 #[derive(JsonSchema)]
@@ -66,6 +110,8 @@ struct PhaseFile {
     head: PhaseHead,
     #[serde(flatten)]
     rules: RuleLists,
+    /// What is refused here once no rule has answered: by event, list of events, or `else`.
+    denies: Option<BTreeMap<String, RefusalFile>>,
 }
 
 #[derive(JsonSchema)]
@@ -77,6 +123,8 @@ struct MachineFile {
     /// Facts that are derived when they are asked for: name and expression.
     #[serde(rename = "let")]
     lets: Option<BTreeMap<String, String>>,
+    /// Facts that are chosen by rows: the first one that holds says what the fact is.
+    choose: Option<BTreeMap<String, ChoiceFile>>,
     /// Rules of every phase, tried before the phase's own.
     any: Option<RuleLists>,
     /// Phases, by name.
