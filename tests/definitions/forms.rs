@@ -326,6 +326,13 @@ denies.build = 3
 }
 
 #[test]
+fn a_table_that_is_named_where_there_are_none_is_not_there() {
+    let shown =
+        linted(&with("[phase.a]\nrules = [{ on = \"stop\", set = \"begin\", goto = \"a\" }]\n"));
+    assert!(shown.contains("there is no `[set.begin]`"), "{shown}");
+}
+
+#[test]
 fn what_is_said_once_and_meant_by_nobody_is_warned_about_and_so_are_wide_rows() {
     let wide = format!("# {}", "é".repeat(158));
     let too_wide = format!("# {}", "é".repeat(159));

@@ -17,7 +17,8 @@ use crate::answer::{Outcome, Until};
 use crate::diagnostic::Source;
 use crate::step::Actor;
 
-pub use shared::{CarryText, ChoiceText, EachText, LiteralText, ParamTypeText, RowText};
+pub(crate) use shared::EachText;
+pub use shared::{CarryText, ChoiceText, LiteralText, ParamTypeText, RowText};
 
 /// A workflow with the files that lie beside it.
 #[derive(Clone, Debug)]
@@ -186,10 +187,6 @@ pub struct PhaseHead {
     /// The field, by path, that keeps how the phase ended: what a rule that leaves it says with `as`.
     #[schemars(with = "Option<String>")]
     pub result: Option<Spanned<String>>,
-    /// Names, or names and texts: there is a phase for each, with `{each}` and `{value}` filled in,
-    /// also in its own name.
-    #[serde(default)]
-    pub each: Option<EachText>,
 }
 
 /// On an event, when a guard holds: set, go to, answer.
@@ -217,9 +214,6 @@ pub struct RuleText {
     /// about, or these.
     #[serde(default)]
     pub carry: CarryText,
-    /// Names, or names and texts: there is a rule for each, with `{each}` and `{value}` filled in.
-    #[serde(default)]
-    pub each: Option<EachText>,
     /// The inner machine to ask first: the first of its elements that answers, answers for all.
     #[schemars(with = "Option<String>")]
     pub ask: Option<Spanned<String>>,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, schema_for};
 
 use crate::definition::{
-    ActionText, AgentText, CheckText, CommandText, FieldText, Head, MachineHead, ParamText,
-    ParamType, PhaseHead, ReviewerText, RowText, RuleText, Text, ValueText, WorkerText,
+    ActionText, AgentText, CheckText, CommandText, EachText, FieldText, Head, MachineHead,
+    ParamText, ParamType, PhaseHead, ReviewerText, RowText, RuleText, Text, ValueText, WorkerText,
 };
 use crate::types::{RecordId, Type};
 use crate::workflow::{Action, Workflow};
@@ -97,9 +97,19 @@ enum RefusalFile {
 #[expect(dead_code, reason = "only its schema is used")]
 struct RuleLists {
     /// Rules for events: the first whose guard holds fires.
-    rules: Option<Vec<RuleText>>,
+    rules: Option<Vec<RuleFile>>,
     /// Rules that need no event: they run until none fires.
-    always: Option<Vec<RuleText>>,
+    always: Option<Vec<RuleFile>>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename = "rule_for_each", extend("additionalProperties" = false))]
+#[expect(dead_code, reason = "only its schema is used")]
+struct RuleFile {
+    #[serde(flatten)]
+    rule: RuleText,
+    /// There is a rule for each of these names.
+    each: Option<EachText>,
 }
 
 #[derive(JsonSchema)]
@@ -112,6 +122,8 @@ struct PhaseFile {
     rules: RuleLists,
     /// What is refused here once no rule has answered: by event, list of events, or `else`.
     denies: Option<BTreeMap<String, RefusalFile>>,
+    /// There is a phase for each of these names.
+    each: Option<EachText>,
 }
 
 #[derive(JsonSchema)]
@@ -133,7 +145,14 @@ struct MachineFile {
 
 /// The schema's text.
 pub fn schema() -> String {
-    let schema = schema_for!(File);
+    let mut schema = schema_for!(File);
+    // What one of a kind must have may be said for all of them.
+    let kinds = ["agent", "check", "command", "reviewer", "worker"];
+    for kind in kinds.map(|kind| format!("/$defs/{kind}")) {
+        if let Some(serde_json::Value::Object(kind)) = schema.pointer_mut(&kind) {
+            kind.remove("required");
+        }
+    }
     let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
     text.push('\n');
     text

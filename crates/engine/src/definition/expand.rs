@@ -47,7 +47,11 @@ impl<'i> Named<'i> {
         source: &Arc<Source>,
         found: &mut Diagnostics,
     ) {
-        if self.parts.is_empty() {
+        let is_name = |value: &Spanned<DeValue>| matches!(value.get_ref(), DeValue::String(_));
+        let names_part =
+            || rule.iter().any(|(key, value)| is_name(value) && PARTS.contains(&&**key.get_ref()));
+        // Every rule of every definition comes along here, and most name nothing.
+        if self.parts.is_empty() && !names_part() {
             return;
         }
         for key in PARTS {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
 use super::expand::{DENY, Entry, Named, PARTS, each, refusal, with_defaults};
 use super::{
@@ -37,8 +37,9 @@ impl Head {
     }
 }
 
-fn is_pattern(rule: &Spanned<DeValue>) -> bool {
-    matches!(rule.get_ref(), DeValue::Table(table) if table.contains_key("each"))
+/// Whether it has a key. To look at all of the few that there are is cheaper than to hash one.
+fn has(value: &Spanned<DeValue>, key: &str) -> bool {
+    matches!(value.get_ref(), DeValue::Table(table) if table.keys().any(|it| it.get_ref() == key))
 }
 
 fn is_table(value: &Spanned<DeValue>) -> bool {
@@ -136,13 +137,18 @@ impl<'i> Reader<'_, 'i> {
             None => Rules::default(),
         };
         let mut phases = Vec::new();
-        let patterns = self.entries(table, "phase").into_iter();
-        let patterns: Vec<Entry> =
-            patterns.flat_map(|phase| each(phase, self.source, self.found)).collect();
+        let mut patterns = self.entries(table, "phase");
+        if patterns.iter().any(|(_, phase)| has(phase, "each")) {
+            let phases = patterns.into_iter();
+            patterns = phases.flat_map(|phase| each(phase, self.source, self.found)).collect();
+        }
         for (name, value) in patterns {
+            let refuses = has(&value, "denies");
             if let Some(mut phase) = self.as_table(&name, value) {
                 let mut rules = self.rules(&mut phase);
-                rules.denies = self.denies(&mut phase);
+                if refuses {
+                    rules.denies = self.denies(&mut phase);
+                }
                 if let Some(head) = self.rest(phase) {
                     phases.push(PhaseText { name, head, rules });
                 }
@@ -156,8 +162,8 @@ impl<'i> Reader<'_, 'i> {
         for (name, value) in self.entries(table, "choose") {
             let Some(mut choice) = self.as_table(&name, value) else { continue };
             let rows = self.list(&mut choice, "rows", "rows");
-            let rows = rows.into_iter().filter_map(|row| Some((row.span(), self.read(row)?)));
-            let rows = rows.collect();
+            let rows = rows.into_iter().flatten();
+            let rows = rows.filter_map(|row| Some((row.span(), self.read(row)?))).collect();
             self.rest::<Nothing>(choice);
             choices.push(ChoiceText { name, rows });
         }
@@ -207,9 +213,10 @@ impl<'i> Reader<'_, 'i> {
     fn rules(&mut self, table: &mut Table<'i>) -> Rules {
         let mut read = |key: &str| {
             let mut rules = Vec::new();
-            for rule in self.list(table, key, "rules") {
+            let Some(list) = self.list(table, key, "rules") else { return rules };
+            for rule in list {
                 // Most rules stand for themselves.
-                if !is_pattern(&rule) {
+                if !has(&rule, "each") {
                     rules.extend(self.rule(rule));
                     continue;
                 }
@@ -224,14 +231,14 @@ impl<'i> Reader<'_, 'i> {
     }
 
     /// Takes the list `key` out of `table`.
-    fn list(&mut self, table: &mut Table<'i>, key: &str, of: &str) -> Vec<Spanned<DeValue<'i>>> {
-        let Some(value) = table.get_mut().remove(key) else { return Vec::new() };
+    fn list(&mut self, table: &mut Table<'i>, key: &str, of: &str) -> Option<DeArray<'i>> {
+        let value = table.get_mut().remove(key)?;
         let span = value.span();
         if let DeValue::Array(items) = value.into_inner() {
-            return items.into_iter().collect();
+            return Some(items);
         }
         self.found.error("shape", self.source, span, format!("`{key}` is a list of {of}"));
-        Vec::new()
+        None
     }
 
     /// Takes the table of a kind of things out of `table`, each read with what is said for all.

@@ -56,11 +56,13 @@ impl Default for CarryText {
     }
 }
 
-/// What a rule or a phase is made for. It is written out before that is read, and never read itself.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+/// Names, or names and texts: there is a rule, or a phase, for each, with `{each}` and `{value}` filled in.
+/// Only for the schema: it is written out before a rule or a phase is read.
+#[derive(JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "each")]
-pub enum EachText {
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) enum EachText {
     Names(Vec<String>),
     Texts(BTreeMap<String, String>),
 }

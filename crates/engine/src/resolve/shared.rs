@@ -129,30 +129,11 @@ impl<'a> Resolver<'a> {
         to: Option<usize>,
         around: &Around,
     ) -> Vec<Assignment> {
-        let own = rule.set.iter().filter_map(|(path, value)| self.assignment(path, value));
-        let own: Vec<Assignment> = own.collect();
         let mut set = Vec::new();
-        match (&rule.result, around.result) {
-            (Some(_), _) if rule.goto.is_none() => {
-                self.error(
-                    span.clone(),
-                    "shape",
-                    "`as` says how a phase ends: it goes with `goto`",
-                );
-            }
-            (Some(result), Some(place)) => {
-                let value = NewValue::Literal(Json::from(result.get_ref().as_str()));
-                set.extend(self.assigned(place, value));
-            }
-            (Some(result), None) => {
-                let message =
-                    "`as` is what the `result` of a phase is set to, and this one has none";
-                self.found.error("shape", self.source, result.span(), message).hint =
-                    Some("add `result = \"state.FIELD\"` to the phase".into());
-            }
-            (None, _) => {}
+        if let Some(result) = &rule.result {
+            set.extend(self.ended(span, rule, result, around));
         }
-        set.extend(own);
+        set.extend(rule.set.iter().filter_map(|(path, value)| self.assignment(path, value)));
         let entered = to.and_then(|to| around.enter.get(to)).map_or(&[][..], Vec::as_slice);
         if entered.is_empty() {
             return set;
@@ -163,6 +144,27 @@ impl<'a> Resolver<'a> {
         };
         set.extend(entered.iter().filter(untouched).cloned());
         set
+    }
+
+    /// How the phase ended that a rule leaves.
+    fn ended(
+        &mut self,
+        span: &Range<usize>,
+        rule: &RuleText,
+        result: &Spanned<String>,
+        around: &Around,
+    ) -> Option<Assignment> {
+        if rule.goto.is_none() {
+            self.error(span.clone(), "shape", "`as` says how a phase ends: it goes with `goto`");
+            return None;
+        }
+        let Some(place) = around.result else {
+            let message = "`as` is what the `result` of a phase is set to, and this one has none";
+            self.found.error("shape", self.source, result.span(), message).hint =
+                Some("add `result = \"state.FIELD\"` to the phase".into());
+            return None;
+        };
+        self.assigned(place, NewValue::Literal(Json::from(result.get_ref().as_str())))
     }
 
     /// The parameters of an action: its own, then those that it shares with others.
