@@ -1,5 +1,8 @@
 //! What `lint` finds, and how it says so.
 
+mod equal;
+mod forms;
+
 use std::path::Path;
 
 use serde_json::json;

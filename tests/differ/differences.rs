@@ -1,15 +1,25 @@
-//! What differs from 0.1.0 on purpose.
+//! What differs from 0.1.0 on purpose: a list, and that the definitions are written anew.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::trace::Seen;
 
 /// The list, and which of its rows were needed.
 pub struct Differences {
     rows: Vec<(Row, AtomicBool)>,
+    /// Whether a run was told that its definition has changed.
+    noted: AtomicBool,
+}
+
+/// A text without the sentences that say so; none where it has none of them.
+fn without_note(text: &str) -> Option<String> {
+    let (before, rest) = text.split_once("The definition of workflow ")?;
+    let (_, after) = rest.split_once("takes the new one.")?;
+    Some(format!("{before}{}", after.trim_start()))
 }
 
 #[derive(Deserialize)]
@@ -37,7 +47,7 @@ impl Differences {
             assert!(row.why.len() > 10, "{:?} needs a reason", row.was);
             (row, AtomicBool::new(false))
         });
-        Differences { rows: rows.collect() }
+        Differences { rows: rows.collect(), noted: AtomicBool::new(false) }
     }
 
     /// What is expected of us, where 0.1.0 did this.
@@ -60,6 +70,39 @@ impl Differences {
             }
         }
         serde_json::from_str(&text).unwrap()
+    }
+
+    /// What we did, without being told that the definition has changed. A run that 0.1.0 began keeps to its
+    /// copy of the definition, and decides by it; that the built-in one is another is said once.
+    pub fn leave_out_note(&self, mut seen: Seen) -> Seen {
+        if let Ok(Value::Object(mut answer)) = serde_json::from_str(&seen.out)
+            && let Some(Value::String(told)) = answer.get("systemMessage")
+            && let Some(rest) = without_note(told)
+        {
+            self.noted.store(true, Ordering::Relaxed);
+            answer.remove("systemMessage");
+            if !rest.trim_start_matches("phasegate:").trim().is_empty() {
+                answer.insert("systemMessage".into(), rest.into());
+            }
+            let answer: Vec<String> = answer.iter().map(|(k, v)| format!("{k:?}: {v}")).collect();
+            seen.out = format!("{{{}}}\n", answer.join(", "));
+        }
+        if let Some(rest) = without_note(&seen.err) {
+            seen.err = rest;
+        }
+        for line in &mut seen.journal {
+            let Some(Value::Array(notes)) = line.get_mut("notes") else { continue };
+            notes.retain(|note| note.as_str().is_none_or(|note| without_note(note).is_none()));
+            if notes.is_empty() {
+                line["notes"] = Value::Null;
+            }
+        }
+        seen
+    }
+
+    /// Whether any run was told that its definition has changed.
+    pub fn has_noted(&self) -> bool {
+        self.noted.load(Ordering::Relaxed)
     }
 
     /// Rows that no trace has needed.

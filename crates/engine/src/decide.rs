@@ -4,6 +4,7 @@
 //! are tried in order and the first whose guard holds fires. A rule that moves without answering
 //! carries a stop on into the new phase; an action is accepted by the first rule that fires.
 
+mod choices;
 mod document;
 mod facts;
 mod possible;
@@ -21,7 +22,9 @@ use crate::functions::{environment, object};
 use crate::job::Job;
 use crate::json::Json;
 use crate::step::{Actor, Effect, Event, Move, Step, Trace};
-use crate::workflow::{Expression, Machine, MachineId, OUTER, Phase, PhaseId, TextId, Workflow};
+use crate::workflow::{
+    Choice, Expression, Machine, MachineId, OUTER, Phase, PhaseId, TextId, Workflow,
+};
 
 /// How many rules may fire on one object for one event.
 pub const MOST_MICROSTEPS: usize = 32;
@@ -222,6 +225,8 @@ struct Deciding<'w> {
     env: &'w Environment<'w>,
     recorder: &'w Recorder,
     compiled: HashMap<*const Expression, Arc<minijinja::Expression<'w, 'w>>>,
+    /// The row of each choice that held last.
+    rows: HashMap<*const Choice, usize>,
     document: Json,
     changed: bool,
     /// The document, and the elements that the question has gone down to.
@@ -271,6 +276,7 @@ impl<'w> Deciding<'w> {
             env,
             recorder,
             compiled: HashMap::new(),
+            rows: HashMap::new(),
             document,
             changed: false,
             bound: vec![outer],
@@ -448,8 +454,9 @@ impl<'w> Deciding<'w> {
                 if let Some(answer) = self.fire(rule)? {
                     return Ok(Some(answer));
                 }
-                carried |= rule.carry;
-                if !event.is_question() && !rule.carry {
+                let carries = rule.carry.contains(&event.name);
+                carried |= carries;
+                if !event.is_question() && !carries {
                     return Ok(Some(Answer::accepted()));
                 }
                 fired = true;

@@ -1,6 +1,8 @@
 //! A workflow as it is written.
 
+mod expand;
 mod read;
+mod shared;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,6 +17,9 @@ use crate::answer::{Outcome, Until};
 use crate::diagnostic::Source;
 use crate::job::{Bound, Gives};
 use crate::step::Actor;
+
+pub(crate) use shared::EachText;
+pub use shared::{CarryText, ChoiceText, LiteralText, ParamTypeText, RowText};
 
 /// A workflow with the files that lie beside it.
 #[derive(Clone, Debug)]
@@ -175,6 +180,14 @@ pub struct PhaseHead {
     pub is_final: bool,
     /// What a stop in a final phase is answered with.
     pub outcome: Option<Outcome>,
+    /// Fields that every rule sets which goes to this phase, by path; what the rule sets itself, it
+    /// sets alone.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, ValueText>")]
+    pub enter: IndexMap<Spanned<String>, Spanned<ValueText>>,
+    /// The field, by path, that keeps how the phase ended: what a rule that leaves it says with `as`.
+    #[schemars(with = "Option<String>")]
+    pub result: Option<Spanned<String>>,
 }
 
 /// On an event, when a guard holds: set, go to, answer.
@@ -182,21 +195,26 @@ pub struct PhaseHead {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "rule")]
 pub struct RuleText {
-    /// The event, or several. Rules under `always` have none.
+    /// The event, or several, or a list of `[events]`. Rules under `always` have none.
     pub on: Option<OneOrMore>,
     /// The guard: an expression. Without one the rule always holds.
     #[schemars(with = "Option<String>")]
     pub when: Option<Spanned<String>>,
-    /// Fields to set, by path.
+    /// Fields to set, by path; or the name of a table `[set.NAME]`.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, ValueText>")]
+    #[schemars(with = "NameOr<BTreeMap<String, ValueText>>")]
     pub set: IndexMap<Spanned<String>, Spanned<ValueText>>,
     /// The phase to go to.
     #[schemars(with = "Option<String>")]
     pub goto: Option<Spanned<String>>,
-    /// An action that it accepts is put again in the new phase, as a stop is.
+    /// How the phase ends that the rule leaves: what its `result` is set to.
+    #[serde(rename = "as")]
+    #[schemars(with = "Option<String>")]
+    pub result: Option<Spanned<String>>,
+    /// An action that it accepts is put again in the new phase, as a stop is: all that the rule is
+    /// about, or these.
     #[serde(default)]
-    pub carry: bool,
+    pub carry: CarryText,
     /// The inner machine to ask first: the first of its elements that answers, answers for all.
     #[schemars(with = "Option<String>")]
     pub ask: Option<Spanned<String>>,
@@ -210,17 +228,20 @@ pub struct RuleText {
     pub deny: Option<Spanned<Text>>,
     /// What a `waiting` waits for.
     pub until: Option<Until>,
+    /// Answer: stop, since this is waited for. The same as `allow = "waiting"` with `until`.
+    pub wait: Option<Until>,
     /// What the user is told with an `allow`.
     #[schemars(with = "Option<Text>")]
     pub message: Option<Spanned<Text>>,
-    /// Places to write, a text with holes each, and the template in `templates/` that is written.
+    /// Places to write, a text with holes each, and the template in `templates/` that is written; or
+    /// the name of a table `[write.NAME]`.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, String>")]
+    #[schemars(with = "NameOr<BTreeMap<String, String>>")]
     pub write: IndexMap<Spanned<String>, Spanned<String>>,
     /// Files and folders to move, each to a new place; both are texts with holes. What is not there
-    /// is not moved.
+    /// is not moved. Or the name of a table `[move.NAME]`.
     #[serde(default, rename = "move")]
-    #[schemars(with = "BTreeMap<String, String>")]
+    #[schemars(with = "NameOr<BTreeMap<String, String>>")]
     pub moved: IndexMap<Spanned<String>, Spanned<String>>,
     /// A worker to start, for an action. Its end comes back as the event `work-finished`.
     #[schemars(with = "Option<String>")]
@@ -243,8 +264,18 @@ pub struct RuleText {
     /// An expression for the ids of jobs to end.
     #[schemars(with = "Option<String>")]
     pub end: Option<Spanned<String>>,
-    /// With `deny`: what programs know the refusal by.
+    /// What programs know a refusal by. Without `deny` it says what `[codes]` has for it.
     pub code: Option<String>,
+}
+
+/// A table, or the name of one that stands elsewhere: only for the schema, since names are replaced
+/// before a rule is read.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) enum NameOr<T> {
+    Name(String),
+    Table(T),
 }
 
 /// A name or several.
@@ -289,7 +320,8 @@ pub enum ValueText {
     },
 }
 
-/// The type of a field: its name (with `?` where it may be absent), or a table.
+/// The type of a field: its name, with `?` where it may be absent and `*` for a list that is empty
+/// where it is absent; or a table.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a type's name, or a table of type, list, map, one_of, default")]
 pub enum FieldText {
@@ -349,15 +381,31 @@ pub struct ActionText {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, ParamText>")]
     pub param: IndexMap<String, ParamText>,
+    /// Parameters that stand in `[param]`, behind its own.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub params: Vec<Spanned<String>>,
 }
 
 /// Who may ask for something: a role, or several. `human` alone is a person at a terminal, and no
 /// agent.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a role (human, orchestrator, worker, reviewer), a list of roles, or everybody"
+)]
 pub enum By {
     One(Actor),
     More(Vec<Actor>),
+    All(Everybody),
+}
+
+/// Everybody: what an action is for that says nothing, and where nothing is said for all actions.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Everybody {
+    Everybody,
 }
 
 impl By {
@@ -366,6 +414,7 @@ impl By {
         match self {
             By::One(actor) => std::slice::from_ref(actor),
             By::More(actors) => actors,
+            By::All(Everybody::Everybody) => &[],
         }
     }
 }
@@ -528,7 +577,7 @@ pub struct CommandText {
 pub struct ParamText {
     /// What kind of value it takes.
     #[serde(rename = "type")]
-    pub ty: Option<ParamType>,
+    pub ty: Option<ParamTypeText>,
     /// Instead of that: a list of this type, as in a record.
     pub list: Option<String>,
     /// Instead of that: one of these strings.
@@ -567,6 +616,10 @@ pub enum ParamType {
 pub struct Definition {
     pub head: Head,
     pub constants: Vec<(Spanned<String>, toml::Value)>,
+    /// Lists of events, by name.
+    pub events: Vec<(Spanned<String>, Vec<Spanned<String>>)>,
+    /// Parameters that actions share.
+    pub params: Vec<(Spanned<String>, ParamText)>,
     pub records: Vec<RecordText>,
     pub outer: MachineText,
     pub inner: Vec<InnerText>,
@@ -577,6 +630,8 @@ pub struct Definition {
     pub workers: Vec<(Spanned<String>, WorkerText)>,
     pub agents: Vec<(Spanned<String>, AgentText)>,
     pub jobs: Vec<(Spanned<String>, JobText)>,
+    /// Tables that no rule names: what kind it is of, and its name.
+    pub unused: Vec<(&'static str, Spanned<String>)>,
 }
 
 /// A record and its fields.
@@ -590,6 +645,7 @@ pub struct RecordText {
 #[derive(Clone, Debug, Default)]
 pub struct MachineText {
     pub lets: Vec<(Spanned<String>, Spanned<String>)>,
+    pub choices: Vec<ChoiceText>,
     pub any: Rules,
     pub phases: Vec<PhaseText>,
 }
@@ -610,9 +666,10 @@ pub struct PhaseText {
     pub rules: Rules,
 }
 
-/// Rules for events, and rules that need none.
+/// Rules for events, rules that need none, and refusals, which are tried last.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     pub rules: Vec<(Range<usize>, RuleText)>,
     pub always: Vec<(Range<usize>, RuleText)>,
+    pub denies: Vec<(Range<usize>, RuleText)>,
 }

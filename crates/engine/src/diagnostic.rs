@@ -26,8 +26,9 @@ impl Source {
 
     /// Line and column (both from 1) of a byte offset.
     pub fn position(&self, offset: usize) -> (usize, usize) {
-        let newlines =
-            self.newlines.get_or_init(|| self.text.match_indices('\n').map(|(at, _)| at).collect());
+        let newlines = self
+            .newlines
+            .get_or_init(|| memchr::memchr_iter(b'\n', self.text.as_bytes()).collect());
         let offset = self.text.floor_char_boundary(offset);
         let line = newlines.partition_point(|newline| *newline < offset);
         let start = if line == 0 { 0 } else { newlines[line - 1] + 1 };

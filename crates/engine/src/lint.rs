@@ -1,5 +1,7 @@
 //! What a definition may do that its author hardly meant.
 
+mod written;
+
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ pub fn lint(workflow: &Workflow, bundle: &Bundle) -> Diagnostics {
         lint.unasked(machine, MachineId(index));
     }
     lint.unused(bundle);
+    lint.unused_parts();
+    lint.wide();
     lint.found.sort();
     lint.found
 }
@@ -231,10 +235,9 @@ impl Lint<'_> {
         while let Some(expression) = open.pop() {
             for used in &expression.names().variables {
                 if found.insert(used.dotted()) {
-                    let facts = self.workflow.machines.iter().flat_map(|machine| &machine.lets);
-                    open.extend(
-                        facts.filter(|(name, _)| **name == *used.path[0]).map(|(_, it)| it),
-                    );
+                    let facts = self.workflow.machines.iter().flat_map(Machine::facts);
+                    let facts = facts.filter(|(name, ..)| *name == used.path[0]);
+                    open.extend(facts.flat_map(|(.., by)| by));
                 }
             }
         }
@@ -254,7 +257,7 @@ impl Lint<'_> {
         let workflow = self.workflow;
         let facts = workflow.machines.iter().flat_map(|machine| {
             let pick = machine.binding.iter().filter_map(|binding| binding.pick.as_ref());
-            machine.lets.iter().map(|(_, facts)| facts).chain(pick)
+            machine.facts().flat_map(|(.., by)| by).chain(pick)
         });
         let in_rules = workflow.rules().flat_map(|(_, rule)| {
             let values = rule.set.iter().filter_map(|set| match &set.value {
@@ -273,10 +276,10 @@ impl Lint<'_> {
             .flat_map(|names| names.variables.iter().map(|used| used.path[0].as_str()))
             .collect();
         for machine in &workflow.machines {
-            for (name, facts) in &machine.lets {
-                if !used.contains(&**name) {
+            for (name, span, _) in machine.facts() {
+                if !used.contains(name) {
                     let message = format!("`{name}` is never used");
-                    self.warn("unused", facts.span.clone(), message, "remove it");
+                    self.warn("unused", span.clone(), message, "remove it");
                 }
             }
         }

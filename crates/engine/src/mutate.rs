@@ -250,28 +250,31 @@ impl Mutant {
             }
             row
         };
+        // Where the answer stands elsewhere, as in `[codes]`, the row itself says what it would be.
+        let marked =
+            |now: String| if now == was { format!("{was}  # {}", self.change) } else { now };
         let (removed, kept, added) = match &self.change {
-            Change::Deleted => (was, None, None),
+            Change::Deleted => (was.clone(), None, None),
             Change::Negated(text) | Change::Without(_, text) => {
                 let now = guarded(text);
-                (was, None, Some(now))
+                (was.clone(), None, Some(now))
             }
             Change::Unguarded => {
                 let now = guarded("true");
-                (was, None, Some(now))
+                (was.clone(), None, Some(now))
             }
             Change::Outcome(from, to) => {
                 let now =
                     was.replacen(&format!("allow = \"{from}\""), &format!("allow = \"{to}\""), 1);
-                (was, None, Some(now))
+                (was.clone(), None, Some(marked(now)))
             }
             Change::Opened(key) => {
                 let now = was.replacen(&format!("{key} ="), "allow = \"done\", message =", 1);
-                (was, None, Some(now))
+                (was.clone(), None, Some(marked(now)))
             }
             Change::Swapped(_) => {
                 let next = list.get(self.place.index + 1).map(row);
-                (was.clone(), next, Some(was))
+                (was.clone(), next, Some(was.clone()))
             }
         };
         let parts = [('-', Some(removed)), (' ', kept), ('+', added)];

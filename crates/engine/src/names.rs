@@ -88,11 +88,14 @@ fn collisions(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnos
         }
     }
     for machine in &workflow.machines {
-        for (name, facts) in &machine.lets {
-            if let Some(what) = taken.get(&**name) {
+        let mut own: Vec<&str> = Vec::new();
+        for (name, span, _) in machine.facts() {
+            let what = taken.get(name).copied().or(own.contains(&name).then_some("a derived fact"));
+            if let Some(what) = what {
                 let message = format!("`{name}` is {what} already and cannot be a derived fact");
-                found.error("name", definition, facts.span.clone(), message);
+                found.error("name", definition, span.clone(), message);
             }
+            own.push(name);
         }
     }
 }
@@ -143,7 +146,7 @@ impl Check<'_> {
         for id in lineage(self.workflow, id) {
             let machine = self.workflow.machine(id);
             scope.insert(machine.name.to_string(), type_of(self.workflow, id));
-            for (name, _) in &machine.lets {
+            for (name, ..) in machine.facts() {
                 scope.insert(name.to_string(), Type::Any);
             }
         }
@@ -153,12 +156,14 @@ impl Check<'_> {
     fn machine(&mut self, id: MachineId) {
         let machine: &Machine = self.workflow.machine(id);
         let scope = self.scope(id);
-        for (_, expression) in &machine.lets {
-            self.expression(expression, &scope);
+        for (.., by) in machine.facts() {
+            for expression in by {
+                self.expression(expression, &scope);
+            }
         }
         if let Some(derive) = &machine.derive {
             self.expression(derive, &scope);
-            if !derive.names().functions.is_empty() {
+            if looks_up(machine, derive) {
                 let message =
                     "a phase is derived from the state alone, without looking anything up";
                 self.found.error("derive", &derive.source, derive.span.clone(), message);
@@ -329,22 +334,46 @@ fn at(used: &Use, span: &Range<usize>) -> Range<usize> {
     if end <= span.end { start..end } else { span.clone() }
 }
 
+/// Whether an expression calls a function, itself or by a fact that it is derived from.
+fn looks_up(machine: &Machine, expression: &Expression) -> bool {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut open = vec![expression];
+    while let Some(expression) = open.pop() {
+        if !expression.names().functions.is_empty() {
+            return true;
+        }
+        for used in &expression.names().variables {
+            let Some((name, _, by)) = machine.facts().find(|(name, ..)| *name == used.path[0])
+            else {
+                continue;
+            };
+            if !seen.contains(&name) {
+                seen.push(name);
+                open.extend(by);
+            }
+        }
+    }
+    false
+}
+
 /// Finds derived facts that need themselves.
 fn cycles(workflow: &Workflow, found: &mut Diagnostics) {
+    let facts: Vec<Vec<_>> =
+        workflow.machines.iter().map(|machine| machine.facts().collect()).collect();
     let resolve = |from: MachineId, name: &str| {
         lineage(workflow, from).into_iter().find_map(|id| {
-            let machine = workflow.machine(id);
-            let fact = machine.lets.iter().position(|(known, _)| &**known == name);
+            let fact = facts[id.0].iter().position(|(known, ..)| *known == name);
             fact.map(|fact| (id.0, fact))
         })
     };
-    for (index, machine) in workflow.machines.iter().enumerate() {
-        for (fact, (name, expression)) in machine.lets.iter().enumerate() {
+    for (index, own) in facts.iter().enumerate() {
+        for (fact, (name, span, by)) in own.iter().enumerate() {
             let mut open = vec![(index, fact)];
             let mut seen = Vec::new();
             while let Some((at, fact)) = open.pop() {
-                let (_, facts) = &workflow.machines[at].lets[fact];
-                let names = facts.names().variables.iter().map(|used| used.path[0].as_str());
+                let (.., by) = &facts[at][fact];
+                let names = by.iter().flat_map(|it| &it.names().variables);
+                let names = names.map(|used| used.path[0].as_str());
                 for next in names.filter_map(|name| resolve(MachineId(at), name)) {
                     if !seen.contains(&next) {
                         seen.push(next);
@@ -352,10 +381,9 @@ fn cycles(workflow: &Workflow, found: &mut Diagnostics) {
                     }
                 }
             }
-            if seen.contains(&(index, fact)) {
+            if let (true, Some(first)) = (seen.contains(&(index, fact)), by.first()) {
                 let message = format!("`{name}` is derived from itself");
-                let (source, span) = (&expression.source, expression.span.clone());
-                found.error("cycle", source, span, message);
+                found.error("cycle", &first.source, (*span).clone(), message);
             }
         }
     }

@@ -1,10 +1,12 @@
 //! From a definition as written to a workflow, with everything that is wrong with it at once.
 
 mod actions;
+mod choices;
 mod jobs;
 mod machines;
 mod records;
 mod rules;
+mod shared;
 mod texts;
 
 use std::ops::Range;
@@ -12,8 +14,11 @@ use std::sync::Arc;
 
 use toml::Spanned;
 
+use self::shared::Around;
 use crate::answer::Outcome;
-use crate::definition::{Bundle, Definition, Head, InnerText, MachineText, TranscriptText};
+use crate::definition::{
+    Bundle, Definition, Head, InnerText, MachineText, ParamText, TranscriptText,
+};
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::digest::digest_of;
 use crate::identity::Identity;
@@ -54,7 +59,7 @@ pub fn resolve(
 ) -> Result<Workflow, Diagnostics> {
     let mut found = Diagnostics::default();
     let definition = Definition::read(&bundle.definition, &mut found);
-    let workflow = definition.map(|definition| {
+    let workflow = definition.as_ref().map(|definition| {
         let resolver = Resolver {
             bundle,
             source: &bundle.definition,
@@ -65,9 +70,17 @@ pub fn resolve(
                 .chain(definition.inner.iter().map(|inner| inner.name.get_ref().clone()))
                 .collect(),
             actions: definition.actions.iter().map(|(name, _)| name.get_ref().clone()).collect(),
-            jobs: jobs::names(&definition),
+            jobs: jobs::names(definition),
+            put_to_rules: definition
+                .actions
+                .iter()
+                .filter(|(_, text)| text.creates.is_none() && text.shows.is_none())
+                .map(|(name, _)| name.get_ref().clone())
+                .collect(),
+            events: &definition.events,
+            params: &definition.params,
         };
-        resolver.workflow(&definition, overrides, expressions)
+        resolver.workflow(definition, overrides, expressions)
     });
     if let Some(workflow) = &workflow
         && expressions == Expressions::Checked
@@ -101,6 +114,10 @@ struct Resolver<'a> {
     machine_names: Vec<String>,
     actions: Vec<String>,
     jobs: Vec<jobs::Named>,
+    /// Actions that are events for the rules, and nothing else.
+    put_to_rules: Vec<String>,
+    events: &'a [(Spanned<String>, Vec<Spanned<String>>)],
+    params: &'a [(Spanned<String>, ParamText)],
 }
 
 impl Resolver<'_> {
@@ -115,6 +132,7 @@ impl Resolver<'_> {
         let state = records.named(STATE).map_or(Type::Any, Type::Record);
         let constants = self.constants(definition, overrides);
         let document = self.document(head, overrides);
+        self.events(definition);
         let mut machines = vec![self.machine(STATE, &head.field, None, &definition.outer)];
         machines[0].derive = head.derive.as_ref().map(|derive| self.expression(derive));
         let note = head.note.as_ref().and_then(|note| self.text(note));
@@ -243,11 +261,14 @@ impl Resolver<'_> {
             .iter()
             .map(|(name, source)| (name.get_ref().as_str().into(), self.expression(source)))
             .collect();
+        let choices = text.choices.iter().map(|choice| self.choice(choice)).collect();
         let label = |phase: &str| match &binding {
             None => phase.to_string(),
             Some(_) => format!("{name}.{phase}"),
         };
-        let any = self.rules(&label("any"), &text.any, &names);
+        let enter: Vec<_> = text.phases.iter().map(|phase| self.enter(phase)).collect();
+        let around = Around { phases: &names, enter: &enter, result: None };
+        let any = self.rules(&label("any"), &text.any, &around);
         let phases = text
             .phases
             .iter()
@@ -256,11 +277,12 @@ impl Resolver<'_> {
                 if outcome.is_some() && !phase.head.is_final {
                     self.error(phase.name.span(), "shape", "only a final phase has an outcome");
                 }
+                let around = Around { result: phase.head.result.as_ref(), ..around };
                 Phase {
                     name: phase.name.get_ref().as_str().into(),
                     about: phase.head.about.clone(),
                     ends: phase.head.is_final.then(|| outcome.unwrap_or(Outcome::Done)),
-                    rules: self.rules(&label(phase.name.get_ref()), &phase.rules, &names),
+                    rules: self.rules(&label(phase.name.get_ref()), &phase.rules, &around),
                     span: phase.name.span(),
                 }
             })
@@ -272,6 +294,7 @@ impl Resolver<'_> {
             field: field.into(),
             initial: None,
             lets,
+            choices,
             any,
             phases,
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, schema_for};
 
 use crate::definition::{
-    ActionText, AgentText, CheckText, CommandText, FieldText, Head, JobText, MachineHead,
-    ParamType, PhaseHead, ReviewerText, RuleText, WorkerText,
+    ActionText, AgentText, CheckText, CommandText, EachText, FieldText, Head, JobText, MachineHead,
+    ParamText, ParamType, PhaseHead, ReviewerText, RowText, RuleText, Text, ValueText, WorkerText,
 };
 use crate::types::{RecordId, Type};
 use crate::workflow::{Action, Workflow};
@@ -28,26 +28,70 @@ struct File {
     /// Facts that are derived when they are asked for: name and expression.
     #[serde(rename = "let")]
     lets: Option<BTreeMap<String, String>>,
+    /// Facts that are chosen by rows: the first one that holds says what the fact is.
+    choose: Option<BTreeMap<String, ChoiceFile>>,
     /// Rules of every phase, tried before the phase's own.
     any: Option<RuleLists>,
     /// Phases, by name.
     phase: BTreeMap<String, PhaseFile>,
     /// Machines on the elements of the state document, by what an element is called.
     machine: Option<BTreeMap<String, MachineFile>>,
-    /// Actions, by name.
-    action: Option<BTreeMap<String, ActionText>>,
+    /// Lists of events, by name: a rule that is `on` one is about each of them.
+    events: Option<BTreeMap<String, Vec<String>>>,
+    /// What refusals say, by code, where a rule has a `code` and no `deny`.
+    codes: Option<BTreeMap<String, Text>>,
+    /// Fields to set, by path, for rules that name the table.
+    set: Option<BTreeMap<String, BTreeMap<String, ValueText>>>,
+    /// Places to write, for rules that name the table.
+    write: Option<BTreeMap<String, BTreeMap<String, String>>>,
+    /// Files and folders to move, for rules that name the table.
+    #[serde(rename = "move")]
+    moved: Option<BTreeMap<String, BTreeMap<String, String>>>,
+    /// Parameters that actions share, by name.
+    param: Option<BTreeMap<String, ParamText>>,
+    /// Actions, by name, and what all have that do not say otherwise.
+    action: Option<BTreeMap<String, OrDefault<ActionText>>>,
     /// Commands that Phasegate runs itself, by name.
-    check: Option<BTreeMap<String, CheckText>>,
+    check: Option<BTreeMap<String, OrDefault<CheckText>>>,
     /// Commands that rules run, by name.
-    command: Option<BTreeMap<String, CommandText>>,
+    command: Option<BTreeMap<String, OrDefault<CommandText>>>,
     /// Agents that work, by name.
-    worker: Option<BTreeMap<String, WorkerText>>,
+    worker: Option<BTreeMap<String, OrDefault<WorkerText>>>,
     /// Agents that outlive whoever asked for them, by kind.
-    agent: Option<BTreeMap<String, AgentText>>,
+    agent: Option<BTreeMap<String, OrDefault<AgentText>>>,
     /// Agents that judge, by name.
-    reviewer: Option<BTreeMap<String, ReviewerText>>,
+    reviewer: Option<BTreeMap<String, OrDefault<ReviewerText>>>,
     /// Jobs of a kind of your own, by name.
-    job: Option<BTreeMap<String, JobText>>,
+    job: Option<BTreeMap<String, OrDefault<JobText>>>,
+}
+
+/// One of a kind, or what all of that kind have that do not say otherwise.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum OrDefault<T> {
+    One(T),
+    Text(String),
+    List(Vec<serde_json::Value>),
+    Flag(bool),
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename = "choice", extend("additionalProperties" = false))]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ChoiceFile {
+    /// The rows, in order. The last one has no `when`.
+    rows: Vec<RowText>,
+}
+
+/// A code of `[codes]`, or codes with their texts.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "refusal")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum RefusalFile {
+    Code(String),
+    Texts(BTreeMap<String, Text>),
 }
 
 #[derive(JsonSchema)]
@@ -55,9 +99,19 @@ struct File {
 #[expect(dead_code, reason = "only its schema is used")]
 struct RuleLists {
     /// Rules for events: the first whose guard holds fires.
-    rules: Option<Vec<RuleText>>,
+    rules: Option<Vec<RuleFile>>,
     /// Rules that need no event: they run until none fires.
-    always: Option<Vec<RuleText>>,
+    always: Option<Vec<RuleFile>>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename = "rule_for_each", extend("additionalProperties" = false))]
+#[expect(dead_code, reason = "only its schema is used")]
+struct RuleFile {
+    #[serde(flatten)]
+    rule: RuleText,
+    /// There is a rule for each of these names.
+    each: Option<EachText>,
 }
 
 #[derive(JsonSchema)]
@@ -68,6 +122,10 @@ struct PhaseFile {
     head: PhaseHead,
     #[serde(flatten)]
     rules: RuleLists,
+    /// What is refused here once no rule has answered: by event, list of events, or `else`.
+    denies: Option<BTreeMap<String, RefusalFile>>,
+    /// There is a phase for each of these names.
+    each: Option<EachText>,
 }
 
 #[derive(JsonSchema)]
@@ -79,6 +137,8 @@ struct MachineFile {
     /// Facts that are derived when they are asked for: name and expression.
     #[serde(rename = "let")]
     lets: Option<BTreeMap<String, String>>,
+    /// Facts that are chosen by rows: the first one that holds says what the fact is.
+    choose: Option<BTreeMap<String, ChoiceFile>>,
     /// Rules of every phase, tried before the phase's own.
     any: Option<RuleLists>,
     /// Phases, by name.
@@ -87,7 +147,14 @@ struct MachineFile {
 
 /// The schema's text.
 pub fn schema() -> String {
-    let schema = schema_for!(File);
+    let mut schema = schema_for!(File);
+    // What one of a kind must have may be said for all of them.
+    let kinds = ["agent", "check", "command", "job", "reviewer", "worker"];
+    for kind in kinds.map(|kind| format!("/$defs/{kind}")) {
+        if let Some(serde_json::Value::Object(kind)) = schema.pointer_mut(&kind) {
+            kind.remove("required");
+        }
+    }
     let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
     text.push('\n');
     text

@@ -1,5 +1,6 @@
 //! A workflow, resolved: every name is a number, every expression is known to parse.
 
+mod choice;
 mod job_spec;
 
 use std::ops::Range;
@@ -15,6 +16,7 @@ use crate::json::Json;
 use crate::syntax::{Names, Parts};
 use crate::types::{Records, Type};
 
+pub use choice::{Choice, Row};
 pub use job_spec::JobSpec;
 
 /// Phases, and rules between them.
@@ -87,6 +89,7 @@ pub struct Machine {
     pub derive: Option<Expression>,
     pub initial: Option<PhaseId>,
     pub lets: Vec<(Arc<str>, Expression)>,
+    pub choices: Vec<Choice>,
     pub any: RuleSet,
     pub phases: Vec<Phase>,
 }
@@ -129,8 +132,8 @@ pub struct Rule {
     pub when: Option<Guard>,
     pub set: Vec<Assignment>,
     pub goto: Option<PhaseId>,
-    /// An action goes on in the new phase.
-    pub carry: bool,
+    /// The actions among its events that go on in the new phase.
+    pub carry: Vec<String>,
     pub ask: Option<MachineId>,
     pub reply: Option<Reply>,
     /// Places, and what is written there.
@@ -390,6 +393,13 @@ impl Workflow {
 }
 
 impl Machine {
+    /// The facts that are derived, each with its name, its place and what it is derived by.
+    pub fn facts(&self) -> impl Iterator<Item = (&str, &Range<usize>, Vec<&Expression>)> {
+        let lets = self.lets.iter().map(|(name, it)| (&**name, &it.span, vec![it]));
+        let choices = self.choices.iter();
+        lets.chain(choices.map(|it| (&*it.name, &it.span, it.expressions().collect())))
+    }
+
     /// The phase of that name.
     pub fn phase(&self, name: &str) -> Option<PhaseId> {
         self.phases.iter().position(|phase| &*phase.name == name).map(PhaseId)

@@ -79,7 +79,8 @@ impl<'w> Deciding<'w> {
                 Err(_) => false,
             });
             if reached {
-                reads.push((used.dotted(), brief(&value)));
+                let row = self.row_of(&used.path[0]).map(|row| format!(" ({row})"));
+                reads.push((used.dotted(), brief(&value) + &row.unwrap_or_default()));
             }
         }
         reads
@@ -150,6 +151,21 @@ impl<'w> Deciding<'w> {
         Ok(result.to_json().to_value())
     }
 
+    /// A fact of the machine at a depth, which sees no deeper, and is kept until something changes.
+    fn derived(
+        &mut self,
+        depth: usize,
+        name: &Arc<str>,
+        derive: impl FnOnce(&mut Self) -> Result<Value, Fault>,
+    ) -> Result<Value, Fault> {
+        let visible = std::mem::replace(&mut self.visible, depth + 1);
+        let value = derive(self);
+        self.visible = visible;
+        let value = value?;
+        self.bound[depth].lets.insert(name.clone(), value.clone());
+        Ok(value)
+    }
+
     fn named(&mut self, name: &str) -> Result<Option<Value>, Fault> {
         for depth in (0..self.visible).rev() {
             let bound = &self.bound[depth];
@@ -161,13 +177,11 @@ impl<'w> Deciding<'w> {
             if let Some(value) = bound.lets.get(name) {
                 return Ok(Some(value.clone()));
             }
-            if let Some((name, facts)) = machine.lets.iter().find(|(known, _)| &**known == name) {
-                let visible = std::mem::replace(&mut self.visible, depth + 1);
-                let value = self.evaluate(facts);
-                self.visible = visible;
-                let value = value?;
-                self.bound[depth].lets.insert(name.clone(), value.clone());
-                return Ok(Some(value));
+            if let Some((name, fact)) = machine.lets.iter().find(|(known, _)| &**known == name) {
+                return self.derived(depth, name, |this| this.evaluate(fact)).map(Some);
+            }
+            if let Some(choice) = machine.choices.iter().find(|choice| &*choice.name == name) {
+                return self.derived(depth, &choice.name, |this| this.chosen(choice)).map(Some);
             }
         }
         Ok(match name {
@@ -201,7 +215,7 @@ impl<'w> Deciding<'w> {
     }
 }
 
-fn place_of(expression: &Expression) -> String {
+pub(super) fn place_of(expression: &Expression) -> String {
     let (line, column) = expression.source.position(expression.span.start);
     format!("{}:{line}:{column}: `{}`", expression.source.name, expression.text)
 }

@@ -7,9 +7,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
-use super::{Definition, Head, InnerText, MachineText, PhaseText, RecordText, Rules};
+use super::expand::{DENY, Entry, Named, PARTS, each, refusal, with_defaults};
+use super::{
+    ChoiceText, Definition, Head, InnerText, MachineText, PhaseText, RecordText, RuleText, Rules,
+};
+use crate::answer::Outcome;
 use crate::diagnostic::{Diagnostics, Source, closest};
 
 impl Head {
@@ -33,6 +37,11 @@ impl Head {
     }
 }
 
+/// Whether it has a key. To look at all of the few that there are is cheaper than to hash one.
+fn has(value: &Spanned<DeValue>, key: &str) -> bool {
+    matches!(value.get_ref(), DeValue::Table(table) if table.keys().any(|it| it.get_ref() == key))
+}
+
 fn is_table(value: &Spanned<DeValue>) -> bool {
     matches!(value.get_ref(), DeValue::Table(_))
 }
@@ -48,20 +57,29 @@ impl Definition {
         if !errors.is_empty() {
             return None;
         }
-        Reader { source, found }.definition(table)
+        Reader { source, found, parts: Named::default() }.definition(table)
     }
 }
 
-struct Reader<'a> {
+struct Reader<'a, 'i> {
     source: &'a Arc<Source>,
     found: &'a mut Diagnostics,
+    parts: Named<'i>,
 }
 
 type Table<'i> = Spanned<DeTable<'i>>;
 
-impl Reader<'_> {
-    fn definition(&mut self, mut root: Table) -> Option<Definition> {
+impl<'i> Reader<'_, 'i> {
+    fn definition(mut self, mut root: Table<'i>) -> Option<Definition> {
+        for key in PARTS {
+            let entries = self.entries(&mut root, key);
+            self.parts.add(key, entries);
+        }
+        let codes = self.entries(&mut root, "codes");
+        self.parts.add(DENY, codes);
         let constants = self.named(&mut root, "const");
+        let events = self.named(&mut root, "events");
+        let params = self.named(&mut root, "param");
         let mut records = Vec::new();
         if let Some(fields) = self.table(&mut root, "state") {
             let name = Spanned::new(fields.span(), "state".to_string());
@@ -81,18 +99,20 @@ impl Reader<'_> {
                 }
             }
         }
-        let actions = self.named(&mut root, "action");
-        let checks = self.named(&mut root, "check");
-        let commands = self.named(&mut root, "command");
-        let reviewers = self.named(&mut root, "reviewer");
-        let workers = self.named(&mut root, "worker");
-        let agents = self.named(&mut root, "agent");
-        let jobs = self.named(&mut root, "job");
+        let actions = self.kind(&mut root, "action");
+        let checks = self.kind(&mut root, "check");
+        let commands = self.kind(&mut root, "command");
+        let reviewers = self.kind(&mut root, "reviewer");
+        let workers = self.kind(&mut root, "worker");
+        let agents = self.kind(&mut root, "agent");
+        let jobs = self.kind(&mut root, "job");
         let outer = self.machine(&mut root);
         let head = self.rest(root)?;
         Some(Definition {
             head,
             constants,
+            events,
+            params,
             records,
             outer,
             inner,
@@ -103,11 +123,13 @@ impl Reader<'_> {
             workers,
             agents,
             jobs,
+            unused: self.parts.unused(),
         })
     }
 
-    fn machine(&mut self, table: &mut Table) -> MachineText {
+    fn machine(&mut self, table: &mut Table<'i>) -> MachineText {
         let lets = self.named(table, "let");
+        let choices = self.choices(table);
         let any = match self.table(table, "any") {
             Some(mut any) => {
                 let rules = self.rules(&mut any);
@@ -117,32 +139,124 @@ impl Reader<'_> {
             None => Rules::default(),
         };
         let mut phases = Vec::new();
-        for (name, value) in self.entries(table, "phase") {
+        let mut patterns = self.entries(table, "phase");
+        if patterns.iter().any(|(_, phase)| has(phase, "each")) {
+            let phases = patterns.into_iter();
+            patterns = phases.flat_map(|phase| each(phase, self.source, self.found)).collect();
+        }
+        for (name, value) in patterns {
+            let refuses = has(&value, "denies");
             if let Some(mut phase) = self.as_table(&name, value) {
-                let rules = self.rules(&mut phase);
+                let mut rules = self.rules(&mut phase);
+                if refuses {
+                    rules.denies = self.denies(&mut phase);
+                }
                 if let Some(head) = self.rest(phase) {
                     phases.push(PhaseText { name, head, rules });
                 }
             }
         }
-        MachineText { lets, any, phases }
+        MachineText { lets, choices, any, phases }
     }
 
-    fn rules(&mut self, table: &mut Table) -> Rules {
-        let mut read = |key: &str| {
-            let Some(value) = table.get_mut().remove(key) else { return Vec::new() };
+    fn choices(&mut self, table: &mut Table<'i>) -> Vec<ChoiceText> {
+        let mut choices = Vec::new();
+        for (name, value) in self.entries(table, "choose") {
+            let Some(mut choice) = self.as_table(&name, value) else { continue };
+            let rows = self.list(&mut choice, "rows", "rows");
+            let rows = rows.into_iter().flatten();
+            let rows = rows.filter_map(|row| Some((row.span(), self.read(row)?))).collect();
+            self.rest::<Nothing>(choice);
+            choices.push(ChoiceText { name, rows });
+        }
+        choices
+    }
+
+    /// The refusals of a phase, as rules: for an event, or a list of them, a code and its text.
+    fn denies(&mut self, phase: &mut Table<'i>) -> Vec<(Range<usize>, RuleText)> {
+        let mut rules = Vec::new();
+        for (on, value) in self.entries(phase, "denies") {
             let span = value.span();
-            let DeValue::Array(items) = value.into_inner() else {
-                self.found.error("shape", self.source, span, format!("`{key}` is a list of rules"));
-                return Vec::new();
-            };
-            let rules = items.into_iter().filter_map(|item| {
-                let span = item.span();
-                Some((span, self.read(item)?))
-            });
-            rules.collect()
+            match value.into_inner() {
+                DeValue::String(code) => {
+                    let code = Spanned::new(span, code.into_owned());
+                    rules.push(refusal(&on, &code, None));
+                }
+                DeValue::Table(texts) => {
+                    let texts = owned_entries(Spanned::new(span, texts)).into_iter();
+                    rules.extend(texts.map(|(code, text)| refusal(&on, &code, Some(text))));
+                }
+                _ => {
+                    let message = "a refusal is `EVENT.CODE = \"text\"`, or `EVENT = \"CODE\"` for \
+                                   a code of `[codes]`";
+                    self.found.error("shape", self.source, span, message);
+                }
+            }
+        }
+        rules.into_iter().filter_map(|rule| self.rule(rule)).collect()
+    }
+
+    fn rule(&mut self, mut rule: Spanned<DeValue<'i>>) -> Option<(Range<usize>, RuleText)> {
+        let span = rule.span();
+        if let DeValue::Table(table) = rule.get_mut() {
+            self.parts.fill(table, self.source, self.found);
+        }
+        let mut rule: RuleText = self.read(rule)?;
+        if rule.wait.is_some() {
+            if rule.allow.is_some() || rule.until.is_some() {
+                let message = "`wait` is an answer of its own, without `allow` and `until`";
+                self.found.error("shape", self.source, span.clone(), message);
+            }
+            (rule.allow, rule.until) = (Some(Outcome::Waiting), rule.wait);
+        }
+        Some((span, rule))
+    }
+
+    fn rules(&mut self, table: &mut Table<'i>) -> Rules {
+        let mut read = |key: &str| {
+            let mut rules = Vec::new();
+            let Some(list) = self.list(table, key, "rules") else { return rules };
+            for rule in list {
+                // Most rules stand for themselves.
+                if !has(&rule, "each") {
+                    rules.extend(self.rule(rule));
+                    continue;
+                }
+                let unnamed = Spanned::new(rule.span(), String::new());
+                for (_, rule) in each((unnamed, rule), self.source, self.found) {
+                    rules.extend(self.rule(rule));
+                }
+            }
+            rules
         };
-        Rules { rules: read("rules"), always: read("always") }
+        Rules { rules: read("rules"), always: read("always"), denies: Vec::new() }
+    }
+
+    /// Takes the list `key` out of `table`.
+    fn list(&mut self, table: &mut Table<'i>, key: &str, of: &str) -> Option<DeArray<'i>> {
+        let value = table.get_mut().remove(key)?;
+        let span = value.span();
+        if let DeValue::Array(items) = value.into_inner() {
+            return Some(items);
+        }
+        self.found.error("shape", self.source, span, format!("`{key}` is a list of {of}"));
+        None
+    }
+
+    /// Takes the table of a kind of things out of `table`, each read with what is said for all.
+    fn kind<T: DeserializeOwned>(
+        &mut self,
+        table: &mut Table<'i>,
+        key: &str,
+    ) -> Vec<(Spanned<String>, T)> {
+        let (entries, defaults) = with_defaults(self.entries(table, key));
+        if let (true, Some((name, _))) = (entries.is_empty(), defaults.first()) {
+            let message =
+                format!("`{}` is said for every {key}, and there is none", name.get_ref());
+            self.found.error("shape", self.source, name.span(), message);
+        }
+        let read = |(name, value)| Some((name, self.read(value)?));
+        entries.into_iter().filter_map(read).collect()
     }
 
     fn record(&mut self, name: Spanned<String>, fields: Table) -> RecordText {
@@ -156,7 +270,7 @@ impl Reader<'_> {
     /// Takes the table `key` out of `table`, each of its values read.
     fn named<T: DeserializeOwned>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'i>,
         key: &str,
     ) -> Vec<(Spanned<String>, T)> {
         let entries = self.entries(table, key).into_iter();
@@ -164,20 +278,16 @@ impl Reader<'_> {
     }
 
     /// Takes the table `key` out of `table`, as name and value pairs.
-    fn entries<'i>(
-        &mut self,
-        table: &mut Table<'i>,
-        key: &str,
-    ) -> Vec<(Spanned<String>, Spanned<DeValue<'i>>)> {
+    fn entries(&mut self, table: &mut Table<'i>, key: &str) -> Vec<Entry<'i>> {
         self.table(table, key).map(owned_entries).unwrap_or_default()
     }
 
-    fn table<'i>(&mut self, table: &mut Table<'i>, key: &str) -> Option<Table<'i>> {
+    fn table(&mut self, table: &mut Table<'i>, key: &str) -> Option<Table<'i>> {
         let (name, value) = table.get_mut().remove_entry(key)?;
         self.as_table(&owned(name), value)
     }
 
-    fn as_table<'i>(
+    fn as_table(
         &mut self,
         name: &Spanned<String>,
         value: Spanned<DeValue<'i>>,
@@ -223,8 +333,9 @@ fn meant(message: &str) -> Option<&str> {
     let (unknown, known) = names.split_first()?;
     // Tables are taken out before serde sees the rest, so it does not know their names.
     let tables = [
-        "action", "agent", "any", "check", "command", "const", "job", "let", "machine", "phase",
-        "record", "reviewer", "state", "worker",
+        "action", "agent", "any", "check", "choose", "codes", "command", "const", "events", "job",
+        "let", "machine", "move", "param", "phase", "record", "reviewer", "set", "state", "worker",
+        "write",
     ];
     let tables = tables.into_iter().filter(|_| known.contains(&"name") || known.contains(&"each"));
     closest(unknown, known.iter().copied().chain(tables))
@@ -239,6 +350,6 @@ fn owned(name: Spanned<Cow<str>>) -> Spanned<String> {
     Spanned::new(name.span(), name.into_inner().into_owned())
 }
 
-fn owned_entries(table: Table) -> Vec<(Spanned<String>, Spanned<DeValue>)> {
+fn owned_entries(table: Table) -> Vec<Entry> {
     table.into_inner().into_iter().map(|(name, value)| (owned(name), value)).collect()
 }

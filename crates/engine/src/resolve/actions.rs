@@ -53,8 +53,9 @@ impl Resolver<'_> {
             );
             self.error(name.span(), "name", message);
         }
-        for param in text.param.keys() {
-            if !plain(param) || ["help", "json", "run"].contains(&param.as_str()) {
+        let params = self.params_of(text);
+        for (param, _) in &params {
+            if !plain(param) || ["help", "json", "run"].contains(param) {
                 let message = format!(
                     "{param:?} cannot name a parameter: use lower-case letters, digits and `_`, and neither help, json nor run"
                 );
@@ -66,7 +67,7 @@ impl Resolver<'_> {
         {
             self.error(name.span(), "name", format!("{command:?} cannot name a command"));
         }
-        let params = text.param.iter();
+        let params = params.iter();
         let params = params.map(|(own, param)| self.param(name, own, param, records)).collect();
         let by = text.by.as_ref().map(|by| by.actors().to_vec()).unwrap_or_default();
         Action {
@@ -86,7 +87,7 @@ impl Resolver<'_> {
         text: &ParamText,
         records: &Records,
     ) -> Param {
-        let given = (text.ty, &text.list, &text.one_of);
+        let given = (text.ty.map(|text| text.ty), &text.list, &text.one_of);
         let (ty, value) = match given {
             (Some(ty), None, None) => {
                 let value = match ty {
@@ -129,7 +130,7 @@ impl Resolver<'_> {
             ty,
             value,
             default: text.default.as_ref().map(literal),
-            optional: text.optional,
+            optional: text.optional || text.ty.is_some_and(|text| text.optional),
             people_only: !by.is_empty(),
         }
     }

@@ -76,9 +76,7 @@ impl Resolver<'_> {
         let table = match text.get_ref() {
             FieldText::Full(table) => table,
             FieldText::Name(ty) => {
-                let optional = ty.ends_with('?');
-                let ty = Some(ty.trim_end_matches('?').to_string());
-                short = FieldTable { ty, optional, ..FieldTable::default() };
+                short = written_short(ty);
                 &short
             }
         };
@@ -111,6 +109,18 @@ impl Resolver<'_> {
             default: table.default.as_ref().map(literal),
         })
     }
+}
+
+/// A type in its short form: `integer`, `integer?` for one that may be absent, `integer*` for a list
+/// that is empty where it is absent.
+fn written_short(ty: &str) -> FieldTable {
+    if let Some(ty) = ty.strip_suffix('*') {
+        let (list, default) = (Some(ty.to_string()), Some(toml::Value::Array(Vec::new())));
+        return FieldTable { list, default, ..FieldTable::default() };
+    }
+    let optional = ty.ends_with('?');
+    let ty = Some(ty.trim_end_matches('?').to_string());
+    FieldTable { ty, optional, ..FieldTable::default() }
 }
 
 /// A TOML value as JSON.

@@ -5,9 +5,10 @@ use std::ops::Range;
 use toml::Spanned;
 
 use super::Resolver;
+use super::shared::Around;
 use crate::answer::Outcome;
 use crate::definition::{RuleText, Rules, ValueText};
-use crate::events::{EventKind, STOP, undeclared};
+use crate::events::{EventKind, STOP};
 use crate::job::JobKind;
 use crate::json::Json;
 use crate::step::always_label;
@@ -16,7 +17,7 @@ use crate::workflow::{
 };
 
 impl Resolver<'_> {
-    pub(super) fn rules(&mut self, label: &str, rules: &Rules, phases: &[&str]) -> RuleSet {
+    pub(super) fn rules(&mut self, label: &str, rules: &Rules, around: &Around) -> RuleSet {
         let mut always = Vec::new();
         for (index, (span, rule)) in rules.always.iter().enumerate() {
             let label = always_label(label, index + 1);
@@ -31,7 +32,7 @@ impl Resolver<'_> {
                 let message = "a rule under `always` cannot answer: no one asked";
                 self.error(span.clone(), "shape", message);
             }
-            always.push(self.rule(&label, span, rule, phases));
+            always.push(self.rule(&label, span, rule, Vec::new(), around));
         }
         let mut on_event = Vec::new();
         for (index, (span, rule)) in rules.rules.iter().enumerate() {
@@ -40,32 +41,35 @@ impl Resolver<'_> {
                 let message = "a rule needs an event: add `on`, or move it under `always`";
                 self.error(span.clone(), "shape", message);
             }
-            on_event.push(self.rule(&label, span, rule, phases));
+            let on = self.about(span, rule);
+            on_event.push(self.rule(&label, span, rule, on, around));
+        }
+        let refused = self.refused(&rules.denies);
+        for (index, ((span, rule), on)) in rules.denies.iter().zip(refused).enumerate() {
+            let label = format!("{label} denies {}", index + 1);
+            on_event.push(self.rule(&label, span, rule, on, around));
         }
         RuleSet { rules: on_event, always }
     }
 
-    fn rule(&mut self, label: &str, span: &Range<usize>, rule: &RuleText, phases: &[&str]) -> Rule {
-        let on: Vec<String> = rule.on.as_ref().map(|on| on.names().to_vec()).unwrap_or_default();
-        for event in &on {
-            let actions = self.actions.clone();
-            if EventKind::of(event) == EventKind::Action && !actions.contains(event) {
-                let given = undeclared().map(str::to_string);
-                let known: Vec<String> = given.chain(actions).collect();
-                let known = known.iter().map(String::as_str);
-                self.unknown(span.clone(), "event or action", event, known);
-            }
-        }
+    fn rule(
+        &mut self,
+        label: &str,
+        span: &Range<usize>,
+        rule: &RuleText,
+        on: Vec<String>,
+        around: &Around,
+    ) -> Rule {
         let when = rule.when.as_ref().map(|when| Guard::new(self.expression(when)));
-        let set =
-            rule.set.iter().filter_map(|(path, value)| self.assignment(path, value)).collect();
         let goto = rule.goto.as_ref().and_then(|name| {
-            let found = phases.iter().position(|phase| phase == name.get_ref());
+            let found = around.phases.iter().position(|phase| phase == name.get_ref());
             if found.is_none() {
-                self.unknown(name.span(), "phase", name.get_ref(), phases.iter().copied());
+                self.unknown(name.span(), "phase", name.get_ref(), around.phases.iter().copied());
             }
             found.map(PhaseId)
         });
+        let set = self.sets(span, rule, goto.map(|to| to.0), around);
+        let carry = self.carried(span, rule, &on);
         let ask = rule.ask.as_ref().and_then(|name| self.asked(name));
         let reply = self.reply(span, rule);
         let write: Vec<(TextId, TextId)> = rule
@@ -110,7 +114,7 @@ impl Resolver<'_> {
             when,
             set,
             goto,
-            carry: rule.carry,
+            carry,
             ask,
             reply,
             write,
@@ -183,11 +187,16 @@ impl Resolver<'_> {
             "an action cannot be blocked: `deny` it, or accept it with `set` or `goto`",
         );
         refuse(
-            !moves && !asks && text.start.is_none() && text.review.is_none() && text.work.is_none(),
+            !moves
+                && !asks
+                && text.start.is_none()
+                && text.review.is_none()
+                && text.work.is_none()
+                && text.code.is_none(),
             "the rule does nothing: it needs `set`, `goto`, `ask` or an answer",
         );
         refuse(
-            text.carry && (text.goto.is_none() || answers),
+            !rule.carry.is_empty() && (text.goto.is_none() || answers),
             "a rule that carries on goes to a phase and does not answer",
         );
         refuse(
@@ -215,7 +224,10 @@ impl Resolver<'_> {
             !rule.run.is_empty() && !only_actions,
             "commands are run for an action, not for what a client tells",
         );
-        refuse(text.code.is_some() && text.deny.is_none(), "`code` goes with `deny`");
+        refuse(
+            text.code.is_some() && text.deny.is_none(),
+            "`code` goes with `deny`, or stands in `[codes]` with its text",
+        );
     }
 
     fn reply(&mut self, span: &Range<usize>, rule: &RuleText) -> Option<Reply> {
@@ -246,25 +258,11 @@ impl Resolver<'_> {
         }
     }
 
-    fn assignment(
+    pub(super) fn assignment(
         &mut self,
         path: &Spanned<String>,
         value: &Spanned<ValueText>,
     ) -> Option<Assignment> {
-        let mut steps = path.get_ref().split('.').map(str::to_string);
-        let root = steps.next().unwrap_or_default();
-        let Some(index) = self.machine_names.iter().position(|name| *name == root) else {
-            let names = self.machine_names.clone();
-            self.unknown(path.span(), "object", &root, names.iter().map(String::as_str));
-            return None;
-        };
-        let steps: Vec<String> = steps.collect();
-        let is_object =
-            matches!(value.get_ref(), ValueText::Expression(_) | ValueText::Template { .. });
-        if steps.iter().any(String::is_empty) || (steps.is_empty() && !is_object) {
-            self.error(path.span(), "shape", format!("`{}` names no field", path.get_ref()));
-            return None;
-        }
         let value = match value.get_ref() {
             ValueText::Bool(value) => NewValue::Literal(Json::from(*value)),
             ValueText::Integer(value) => NewValue::Literal(Json::from(*value)),
@@ -275,6 +273,28 @@ impl Resolver<'_> {
                 NewValue::Rendered(self.file("templates", template, value.span())?)
             }
         };
+        self.assigned(path, value)
+    }
+
+    /// A value, and the field that it is for.
+    pub(super) fn assigned(
+        &mut self,
+        path: &Spanned<String>,
+        value: NewValue,
+    ) -> Option<Assignment> {
+        let mut steps = path.get_ref().split('.').map(str::to_string);
+        let root = steps.next().unwrap_or_default();
+        let Some(index) = self.machine_names.iter().position(|name| *name == root) else {
+            let names = self.machine_names.clone();
+            self.unknown(path.span(), "object", &root, names.iter().map(String::as_str));
+            return None;
+        };
+        let steps: Vec<String> = steps.collect();
+        let is_object = !matches!(value, NewValue::Literal(_));
+        if steps.iter().any(String::is_empty) || (steps.is_empty() && !is_object) {
+            self.error(path.span(), "shape", format!("`{}` names no field", path.get_ref()));
+            return None;
+        }
         Some(Assignment { machine: MachineId(index), path: steps, value })
     }
 }
