@@ -192,6 +192,15 @@ fn armed(change: impl FnOnce(&Scene, &str)) -> Tree {
 /// A place where a repository names a program, and how it does.
 type Named = (&'static str, fn(&Scene, &str));
 
+/// A run whose block lists the files that have changed.
+fn asks_for_changes(scene: &Scene) {
+    scene.file(
+        ".phasegate/workflows/c.toml",
+        "name = \"c\"\nabout = \"a\"\ninitial = \"a\"\n[phase.a]\nrules = [{ on = \"stop\", block = \"{{ changed_files() }}\" }]\n",
+    );
+    scene.file(".phasegate/c/one.json", r#"{"phase": "a"}"#);
+}
+
 /// Every way in which git is asked: the tree, what has changed, and whether anything has.
 fn ask_everything(tree: &Tree) {
     let scene = &tree.scene;
@@ -205,11 +214,7 @@ fn ask_everything(tree: &Tree) {
         scene.stop_of("s2", false);
         scene.stop_of("s2", true);
     }
-    scene.file(
-        ".phasegate/workflows/c.toml",
-        "name = \"c\"\nabout = \"a\"\ninitial = \"a\"\n[phase.a]\nrules = [{ on = \"stop\", block = \"{{ changed_files() }}\" }]\n",
-    );
-    scene.file(".phasegate/c/one.json", r#"{"phase": "a"}"#);
+    asks_for_changes(scene);
     let said = scene.stop_of("s3", false);
     assert!(said.json.to_string().contains("a.txt"), "{said:?}");
 }
@@ -270,4 +275,25 @@ fn a_filter_of_the_user_is_run() {
     });
     ask_everything(&tree);
     assert!(tree.scene.exists("home/pwned"));
+}
+
+#[test]
+fn a_git_that_cannot_tell_whose_a_setting_is_is_asked_nothing() {
+    let tree = armed(|scene, program| {
+        scene.git(&["config", "filter.evil.clean", program]);
+        scene.file(".gitattributes", "*.txt filter=evil\n").file("a.txt", "2\n");
+        let old = "#!/bin/sh\ncase \"$*\" in *--show-scope*) exit 129;; esac\nPATH=${PATH#*:} exec git \"$@\"\n";
+        scene.file("home/bin/git", old);
+        let path = scene.path("home/bin/git");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    });
+    asks_for_changes(&tree.scene);
+    let path =
+        format!("{}:{}", tree.scene.path("home/bin").display(), std::env::var("PATH").unwrap());
+    let payload = tree.scene.payload().to_string();
+    for _ in 0..2 {
+        let env = [("PATH", path.as_str()), ("PHASEGATE_TRUST_ALL", "1")];
+        assert_eq!(tree.scene.hook_raw(payload.as_bytes(), &env).code, Some(0));
+    }
+    assert!(!tree.scene.exists("home/pwned"));
 }

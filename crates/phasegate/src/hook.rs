@@ -142,7 +142,7 @@ fn help() -> String {
 
 fn say(client: &dyn Client, reply: &Reply, code: u8) -> ExitCode {
     let reply = &plain(reply);
-    print::line(&spaced(&client.reply(reply)));
+    print::json_line(&spaced(&client.reply(reply)));
     // Where the client has no words for the user, its log has them.
     if let (Some(message), true) = (&reply.message, !client.has(Quirk::TakesMessages)) {
         print::note(message);

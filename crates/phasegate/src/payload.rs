@@ -13,13 +13,19 @@ pub fn read(most: usize) -> Result<Vec<u8>> {
 
 fn read_from(mut from: impl Read, most: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut piece = vec![0; 64 << 10];
+    // Most payloads fit in a small piece, and to make room for a large one costs more than to read them.
+    let mut piece = vec![0; 4 << 10];
     let mut brackets = Brackets::default();
     loop {
         let room = piece.len().min(most + 1 - bytes.len());
         match from.read(&mut piece[..room]) {
             Ok(0) => return Ok(bytes),
-            Ok(read) => bytes.extend_from_slice(&piece[..read]),
+            Ok(read) => {
+                bytes.extend_from_slice(&piece[..read]);
+                if read == piece.len() {
+                    piece.resize(64 << 10, 0);
+                }
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

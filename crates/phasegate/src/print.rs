@@ -11,6 +11,11 @@ pub fn out(text: &str) {
     let _ = io::stdout().lock().write_all(shown(text, colour).as_bytes());
 }
 
+/// Writes a line of JSON to stdout whose texts are plain.
+pub fn json_line(text: &str) {
+    let _ = io::stdout().lock().write_all(format!("{text}\n").as_bytes());
+}
+
 /// Writes a line to stdout.
 pub fn line(text: &str) {
     out(&format!("{text}\n"));

@@ -145,15 +145,21 @@ struct Repository<'r> {
     settings: Vec<(String, String)>,
     /// What the repository itself says about ignored files.
     own_excludes: Option<PathBuf>,
+    /// Why nothing else is asked of it.
+    refused: Option<String>,
 }
 
 impl<'r> Repository<'r> {
     /// The repository that a folder is in.
     fn of(root: &'r Path) -> Option<Repository<'r>> {
         let top = top(root)?;
-        let mut repository = Repository { root, top, settings: Vec::new(), own_excludes: None };
-        let listed = repository.ask(["config", "--list", "--show-scope", "-z"]).unwrap_or_default();
-        repository.disarm(&listed);
+        let (settings, own_excludes, refused) = (Vec::new(), None, None);
+        let mut repository = Repository { root, top, settings, own_excludes, refused };
+        match repository.ask(["config", "--list", "--show-scope", "-z"]) {
+            Ok(listed) => repository.disarm(&listed),
+            // What it would have run is not known, as where git is older than 2.26.
+            Err(why) => repository.refused = Some(why),
+        }
         Some(repository)
     }
 
@@ -214,6 +220,9 @@ impl<'r> Repository<'r> {
         &self,
         arguments: impl IntoIterator<Item = S>,
     ) -> Result<String, String> {
+        if let Some(why) = &self.refused {
+            return Err(why.clone());
+        }
         let output = self.command().args(arguments).output();
         let output = output.map_err(|error| format!("cannot run git: {error}"))?;
         if output.status.success() {

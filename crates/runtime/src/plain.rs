@@ -15,8 +15,10 @@ pub fn is_control(c: char) -> bool {
 /// The text without the sequences that a terminal obeys, and without other control characters. A return, as
 /// programs print it to write over a line, ends the line.
 pub fn text(text: &str) -> Cow<'_, str> {
-    // Nearly always there is nothing to do.
-    if !text.contains(is_control) {
+    // Nearly always there is nothing to do, and the bytes tell: the control characters beyond ASCII begin with
+    // these two.
+    let is_plain = |byte: u8| byte >= b' ' && !matches!(byte, 0x7f | 0xc2 | 0xe2) || byte == b'\n';
+    if text.bytes().all(is_plain) || !text.contains(is_control) {
         return Cow::Borrowed(text);
     }
     let mut plain = String::with_capacity(text.len());
