@@ -29,6 +29,7 @@ mod own_gate;
 mod phases;
 mod places;
 mod plans;
+mod projects;
 mod properties;
 mod random_events;
 mod reentry;

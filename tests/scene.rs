@@ -231,6 +231,10 @@ impl Scene {
         fn walk(folder: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
+                // Which project a session is bound to is the user's, not the project's.
+                if path.ends_with("state/phasegate/sessions") {
+                    continue;
+                }
                 if path.is_dir() {
                     walk(&path, files);
                 } else {

@@ -91,9 +91,16 @@ fn a_run_is_taken_over_at_once_by_adopt() {
 fn inside_of_a_client_adopt_knows_the_session() {
     let scene = Scene::with_triage(1);
     scene.stop_of("one", false).blocks("1 of 1");
-    let mut command = scene.command();
-    command.args(["adopt", "web"]).env("CLAUDE_CODE_SESSION_ID", "two").env("CLAUDECODE", "1");
-    let ran = crate::scene::finish(scene.spawn(command, b""));
+    // Of a session that is at work, an agent takes nothing.
+    let adopt = |mut command: std::process::Command| {
+        command.args(["adopt", "web"]).env("CLAUDE_CODE_SESSION_ID", "two").env("CLAUDECODE", "1");
+        crate::scene::finish(scene.spawn(command, b""))
+    };
+    let ran = adopt(scene.command());
+    assert!(ran.stderr.contains("belongs to a session that is at work"), "{ran:?}");
+    scene.stop_of("two", false).allows();
+    scene.hook_of("session-end", "one", &json!({ "reason": "other" })).allows();
+    let ran = adopt(scene.command());
     assert!(ran.stdout.contains("session two"), "{ran:?}");
     scene.stop_of("two", false).blocks("1 of 1");
     let adopted =
@@ -120,9 +127,15 @@ fn a_session_that_ends_gives_its_run_up() {
     scene.hook_of("session-end", "two", &json!({ "reason": "other" })).allows();
     scene.stop_of("two", false).allows();
     scene.hook_of("session-end", "one", &json!({ "reason": "clear" })).allows();
-    let said = scene.stop_of("two", false);
+    // Who was at work already is left alone; the same session, resumed, has its run back.
+    scene.stop_of("two", false).allows();
+    scene.stop_of("one", false).blocks("2 of 2");
+    scene.hook_of("session-end", "one", &json!({ "reason": "clear" })).allows();
+    // One that begins after that takes it, visibly.
+    let said = scene.stop_of("three", false);
     said.blocks("2 of 2");
-    assert_eq!(said.json.get("systemMessage"), None, "nobody is adopted from");
+    let told = said.json["systemMessage"].as_str().unwrap();
+    assert!(told.contains("was adopted from session one, which is gone"), "{told}");
     scene.stop_of("one", false).allows();
     let lines = scene.journal("triage/web");
     let end = lines.iter().find(|line| line["event"]["name"] == "session-end").unwrap();

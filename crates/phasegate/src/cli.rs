@@ -33,6 +33,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use phasegate_clients::usual;
 use phasegate_engine::step::Event;
+use phasegate_runtime::bindings;
 use phasegate_runtime::caller;
 use phasegate_runtime::gate::{Found, GateError, Runs};
 use phasegate_runtime::project::{self, Project};
@@ -250,6 +251,14 @@ pub fn chosen_folder(args: &[OsString]) -> (Option<&Path>, &[OsString]) {
 /// The project of a folder; where there is none yet, the repository's root or the folder itself.
 fn project(folder: &Path) -> Result<Project, Failed> {
     let folder = folder.canonicalize()?;
+    // An agent that has gone to a worktree still means the project of its session.
+    let bound = session().as_deref().and_then(bindings::of);
+    for root in bound.iter().flat_map(|bound| &bound.projects).filter(|root| root.is_dir()) {
+        let project = Project::open(root)?.seen_from(&folder);
+        if project.site != project.root {
+            return Ok(project);
+        }
+    }
     if let Some(project) = Project::find(&folder)? {
         return Ok(project);
     }

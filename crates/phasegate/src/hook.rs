@@ -13,10 +13,11 @@ use std::time::Duration;
 use phasegate_clients::{CLIENTS, Client, Payload, Quirk, Reply, named, usual};
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::step::{Actor, Event};
+use phasegate_runtime::bindings;
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict};
 use phasegate_runtime::plain;
-use phasegate_runtime::project::Project;
+use phasegate_runtime::project::{ConfigError, Project};
 use phasegate_runtime::variables;
 use phasegate_runtime::world::ClientReport;
 use serde_json::{Map, Value};
@@ -208,56 +209,141 @@ fn run(
     if payload.is_broken_off {
         return Ok((Reply::default(), 0));
     }
-    // Links are resolved, so that a project is found from wherever it is entered.
-    let cwd = payload.folder.as_deref().or(folder).unwrap_or(Path::new("."));
-    let cwd =
-        cwd.canonicalize().ok().filter(|cwd| cwd.is_dir()).ok_or_else(|| {
-            nowhere(format!("the payload's `cwd` is no folder: {}", cwd.display()))
-        })?;
-    let found =
-        Project::find(&cwd).map_err(|error| Failure::new(Some(&error.root), error.to_string()))?;
-    let Some(project) = found else { return Ok((Reply::default(), 0)) };
-    watchdog.has_found(&project.root);
-    let gate = Gate::new(&project);
-    let sign = match happened {
-        Happened::Stop => {
-            let stop = stop(payload, client);
-            let mut verdict = gate.stop(&stop);
-            verdict.notes.extend(gate.broken_once(stop.session.as_deref()));
-            let output = answer(&project, &verdict);
-            // The process ends now: freeing a large document piece by piece would only delay the
-            // answer.
-            std::mem::forget((verdict, gate));
-            return Ok(output);
+    let projects = projects(folder, &payload, client, happened)?;
+    if let Some(project) = projects.first() {
+        watchdog.has_found(&project.root);
+    }
+    let mut heard = (Reply::default(), 0);
+    let stop = stop(payload, client);
+    for project in &projects {
+        let (reply, code) = match happened {
+            Happened::Stop => stopped(project, &stop),
+            Happened::Sign(sign) => signed(project, &stop, sign, name, event),
+        };
+        heard = (together(heard.0, reply), code);
+        // One that blocks speaks for the session: what it asks for comes first.
+        if heard.0.block.is_some() {
+            break;
         }
-        Happened::Sign(sign) => sign,
-    };
+    }
+    Ok(heard)
+}
+
+/// The projects whose runs a hook is about: those that its session is bound to, wherever the agent has gone;
+/// for a session that is bound to none yet, the one that its client names, or in which it stands.
+fn projects(
+    folder: Option<&Path>,
+    payload: &Payload,
+    client: &dyn Client,
+    happened: Happened,
+) -> Result<Vec<Project>, Failure> {
+    let given = payload.folder.as_deref().or(folder).unwrap_or(Path::new("."));
+    // Links are resolved, so that a project is found from wherever it is entered.
+    let real = |folder: &Path| folder.canonicalize().ok().filter(|folder| folder.is_dir());
+    let cwd = real(given);
+    let broken = |error: ConfigError| Failure::new(Some(&error.root), error.to_string());
+    let session = payload.session.as_deref().map(named_plainly);
+    let bound = session.as_deref().and_then(bindings::of);
+    let roots = bound.iter().flat_map(|bound| &bound.projects).filter(|root| root.is_dir());
+    let roots: Vec<&PathBuf> = roots.collect();
+    if !roots.is_empty() {
+        let seen = |project: Project| match &cwd {
+            Some(cwd) => project.seen_from(cwd),
+            None => project,
+        };
+        let opened = roots.into_iter().map(|root| Project::open(root).map(seen).map_err(broken));
+        return opened.collect();
+    }
+    let chosen = client.project_variable().and_then(std::env::var_os).map(PathBuf::from);
+    let chosen = chosen.as_deref().and_then(real);
+    let mut found = chosen.as_deref().map(Project::find).transpose().map_err(broken)?.flatten();
+    if found.is_none() {
+        let Some(cwd) = &cwd else {
+            let message = format!("the payload's `cwd` is not a folder: {}", given.display());
+            return Err(Failure::new(None, message));
+        };
+        found = Project::find(cwd).map_err(broken)?;
+    }
+    if let Some(session) = &session {
+        match &found {
+            Some(project) => bindings::bind(session, &project.root),
+            None if matches!(happened, Happened::Sign(Sign::Started)) => bindings::begin(session),
+            None => {}
+        }
+    }
+    let found = found.map(|project| match &cwd {
+        Some(cwd) => project.seen_from(cwd),
+        None => project,
+    });
+    Ok(found.into_iter().collect())
+}
+
+/// The answer of a project to a stop.
+fn stopped(project: &Project, stop: &Stop) -> (Reply, u8) {
+    let gate = Gate::new(project);
+    let mut verdict = gate.stop(stop);
+    verdict.notes.extend(gate.broken_once(stop.session.as_deref()));
+    let output = answer(project, &verdict);
+    // The process ends soon: freeing a large document piece by piece would only delay the answer.
+    std::mem::forget((verdict, gate));
+    output
+}
+
+/// What a project has to say to a sign of a session.
+fn signed(
+    project: &Project,
+    stop: &Stop,
+    sign: Sign,
+    name: &str,
+    event: &'static str,
+) -> (Reply, u8) {
     // Who does not say who he is, owns nothing.
-    let Stop { session: Some(session), told, .. } = stop(payload, client) else {
-        return Ok((Reply::default(), 0));
-    };
+    let Some(session) = &stop.session else { return (Reply::default(), 0) };
+    let gate = Gate::new(project);
     let heard = Event { session: Some(session.clone()), ..Event::new(name, Actor::Engine) };
-    let (notes, faults) = gate.sign(&session, sign, &heard, &told);
+    let (notes, faults) = gate.sign(session, sign, &heard, &stop.told);
     for fault in &faults {
         fault_log::note(Some(&project.root), fault);
     }
     let mut messages = faults;
     if sign == Sign::Started {
-        messages.extend(gate.broken_once(Some(&session)));
+        bindings::prune();
+        messages.extend(gate.broken_once(Some(session)));
         messages.extend(openings::in_environment());
         messages.extend(openings::in_settings(&project.root));
     }
     let message = (!messages.is_empty()).then(|| format!("phasegate: {}", sentences(&messages)));
     let context = format!("Phasegate: {}", notes.join("\n\n"));
     let context = (!notes.is_empty()).then_some((event, context));
-    Ok((Reply { message, context, block: None }, 0))
+    (Reply { message, context, block: None }, 0)
+}
+
+/// The answers of two projects as one.
+fn together(first: Reply, second: Reply) -> Reply {
+    let joined = |a: Option<String>, b: Option<String>, between: &str| match (a, b) {
+        (Some(a), Some(b)) => Some(format!("{a}{between}{b}")),
+        (a, b) => a.or(b),
+    };
+    let context = match (first.context, second.context) {
+        (Some((event, a)), Some((_, b))) => Some((event, format!("{a}\n\n{b}"))),
+        (a, b) => a.or(b),
+    };
+    Reply {
+        block: first.block.or(second.block),
+        message: joined(first.message, second.message, " "),
+        context,
+    }
+}
+
+/// The name of a session. One that would be several lines of a message is not one.
+fn named_plainly(session: &str) -> String {
+    print::one_line(&plain::text(session))
 }
 
 fn stop(payload: Payload, client: &'static dyn Client) -> Stop {
     let Payload { last_message, transcript, .. } = payload;
     Stop {
-        // A name that would be several lines of a message is not one.
-        session: payload.session.map(|session| print::one_line(&plain::text(&session))),
+        session: payload.session.as_deref().map(named_plainly),
         after_block: payload.after_block,
         background: payload.has_background_work,
         client_cap: client.cap().map(|cap| (cap.most, cap.on_all)),

@@ -2,7 +2,6 @@
 //! the tree is what it was.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::OnceLock;
 
 use indexmap::IndexMap;
@@ -10,6 +9,7 @@ use phasegate_engine::check::CheckResult;
 use phasegate_engine::workflow::{CommandLine, Workflow};
 
 use crate::jobs::{Ended, Record};
+use crate::project::Project;
 use crate::tree::Tree;
 
 /// The checks of a workflow in a project, and what came of them.
@@ -35,7 +35,7 @@ impl Checks {
     /// The checks of a workflow, with the jobs of a run; those in `fresh` have just run for the event
     /// that is being decided.
     pub fn new(
-        root: &Path,
+        project: &Project,
         workflow: &Workflow,
         jobs: &IndexMap<String, Record>,
         fresh: &[String],
@@ -54,7 +54,7 @@ impl Checks {
                 ended.insert(check.name.clone(), known);
             }
         }
-        Checks { tree: Tree::of(root, workflow), now: OnceLock::new(), ended }
+        Checks { tree: Tree::of(project, workflow), now: OnceLock::new(), ended }
     }
 
     /// What came of a check on the tree as it is now, and a mark of both; none where it must run first.

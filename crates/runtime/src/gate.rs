@@ -56,6 +56,8 @@ pub struct Answered {
     pub notes: Vec<String>,
     /// The run was over already, and only that was said.
     pub over: bool,
+    /// The run has come to its end by this answer.
+    pub ends: bool,
     /// The run has jobs.
     pub has_jobs: bool,
     /// The jobs in the background that were recorded, by id: they start at once.
@@ -72,6 +74,7 @@ impl Answered {
             block_exit: 0,
             notes: Vec::new(),
             over: false,
+            ends: false,
             has_jobs: false,
             started: Vec::new(),
         }

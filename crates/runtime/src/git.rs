@@ -48,6 +48,18 @@ pub fn changed_since(root: &Path, moment: Timestamp) -> bool {
         || (!log.is_empty() && newer(&root.join(log.trim_end())))
 }
 
+/// Whether a path is what the last commit has there: git knows files in it, and none differs. Without git it is
+/// not.
+pub fn is_as_committed(root: &Path, path: &str) -> bool {
+    if top(root).is_none() {
+        return false;
+    }
+    let Some(repository) = Repository::of(root) else { return false };
+    let known = repository.ask(["ls-files", "-z", "--", path]).unwrap_or_default();
+    let options = ["status", "--porcelain", "-z", "--untracked-files=all", "--ignored", "--", path];
+    !known.is_empty() && repository.ask(options).is_ok_and(|differ| differ.is_empty())
+}
+
 /// Files that differ from the last commit, and new ones that are not ignored. Of a repository in this one, its
 /// folder, where anything in it differs.
 pub fn changed_files(root: &Path) -> Vec<String> {

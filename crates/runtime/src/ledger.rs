@@ -132,6 +132,9 @@ pub struct Tamper {
 pub struct Session {
     /// The session that the run belongs to.
     pub owner: Option<Owner>,
+    /// The session that the run belonged to, and when that was gone: resumed, it has the run back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub former: Option<Owner>,
     /// When a hook last fired for this run.
     pub fired: Option<Timestamp>,
     /// The block that the agent is working on: our last answer to a stop, if that was a block.
@@ -142,6 +145,14 @@ pub struct Session {
     /// What the user has not been told yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending_notices: Vec<String>,
+}
+
+impl Session {
+    /// Makes the run nobody's. One that is over is: what lies in its place one day is another run.
+    pub fn disown(&mut self) {
+        self.owner = None;
+        self.former = None;
+    }
 }
 
 /// What is done for a run, and what it has used up.

@@ -1,6 +1,7 @@
 //! The world around the engine: where projects, workflows and runs are found, how they are stored,
 //! what evidence the disk holds, and the one way that every event takes.
 
+pub mod bindings;
 pub mod caller;
 pub mod catalog;
 mod checks;
@@ -21,6 +22,7 @@ pub mod plain;
 mod proc;
 pub mod project;
 pub mod run;
+mod site;
 pub mod store;
 mod tree;
 pub mod trust;

@@ -16,6 +16,9 @@ const MAX_FILES: usize = 100_000;
 /// Refused where the path itself leads out, unreadable where a link on it does: whoever made the
 /// link must not be able to turn a missing artifact into a fault that opens the gate.
 pub fn inside(root: &Path, path: &str) -> Result<PathBuf, NoEvidence> {
+    // An absolute path in the project is what it is relative to it.
+    let relative = Path::new(path).strip_prefix(root).ok().and_then(Path::to_str);
+    let path = relative.filter(|relative| !relative.is_empty()).unwrap_or(path);
     contained(path)?;
     let full = root.join(path);
     // Links are followed as far as the path exists; what does not exist leads nowhere.
@@ -39,6 +42,15 @@ pub fn inside(root: &Path, path: &str) -> Result<PathBuf, NoEvidence> {
     } else {
         Err(NoEvidence::Unreadable(format!("{path} leads out of the project through a link")))
     }
+}
+
+/// The path as a session means it that works on the tree at `site` for the project at `home`: an absolute one is
+/// in the project, another one in that tree.
+///
+/// # Errors
+/// The same as for [`inside`].
+pub fn meant(home: &Path, site: &Path, path: &str) -> Result<PathBuf, NoEvidence> {
+    inside(if path.starts_with('/') { home } else { site }, path)
 }
 
 /// Finds files by pattern below a folder.

@@ -9,7 +9,7 @@ use phasegate_engine::workflow::Workflow;
 use crate::catalog::{self, Entry, LoadError, Memory};
 use crate::config::Config;
 use crate::git;
-use crate::outside;
+use crate::site;
 use crate::store::{FileStore, Store};
 use crate::workspace::place::Place;
 
@@ -17,6 +17,8 @@ use crate::workspace::place::Place;
 #[derive(Debug)]
 pub struct Project {
     pub root: PathBuf,
+    /// The tree that evidence is from: the root, or the same folder in a linked worktree.
+    pub site: PathBuf,
     pub config: Config,
     pub workflows: Vec<Entry>,
     pub store: Box<dyn Store>,
@@ -55,14 +57,29 @@ impl Project {
         let nearest = upward(from).find(is_project);
         // A linked worktree in the `.worktrees` of a project, where rules make them, belongs to that
         // project, whatever it has checked out.
-        let around = nearest.filter(|root| is_linked_worktree(root)).and_then(|worktree| {
-            let outer = upward(worktree).skip(1).find(is_project)?;
-            let ours =
-                worktree.strip_prefix(outer).is_ok_and(|path| path.starts_with(".worktrees"));
-            ours.then_some(outer)
+        let around = nearest
+            .filter(|root| site::kept_in(root).is_some_and(|place| site::is_linked(&place)))
+            .and_then(|worktree| {
+                let outer = upward(worktree).skip(1).find(is_project)?;
+                let ours =
+                    worktree.strip_prefix(outer).is_ok_and(|path| path.starts_with(".worktrees"));
+                ours.then_some(outer)
+            });
+        let root = around.or(nearest).map(Path::to_path_buf);
+        // A worktree that has nothing of a project belongs to that of the tree that it is a copy of.
+        let root = root.or_else(|| {
+            let main = site::main_tree(from)?;
+            upward(&main).find(is_project).map(Path::to_path_buf)
         });
-        let root = around.or(nearest);
-        root.map(|root| Project::with(root, general)).transpose()
+        let project = root.map(|root| Project::with(&root, general)).transpose()?;
+        Ok(project.map(|project| project.seen_from(from)))
+    }
+
+    /// The project as a session sees it that stands in a folder: in a linked worktree of its repository,
+    /// evidence is from there.
+    #[must_use]
+    pub fn seen_from(self, folder: &Path) -> Project {
+        Project { site: site::of(&self.root, folder), ..self }
     }
 
     /// The project at a folder, whether or not anything is there yet.
@@ -80,7 +97,8 @@ impl Project {
             Config::load(&root).map_err(|message| ConfigError { root: root.clone(), message })?;
         let workflows = catalog::of_project(&root, general);
         let store = Box::new(FileStore::new(&root));
-        Ok(Project { root, config, workflows, store, memory: None })
+        let site = root.clone();
+        Ok(Project { root, site, config, workflows, store, memory: None })
     }
 
     /// The workflow of that name.
@@ -122,22 +140,10 @@ pub fn upward(from: &Path) -> impl Iterator<Item = &Path> {
 /// repository that they belong to are a part of it.
 fn repository(from: &Path) -> Option<&Path> {
     let mut top = git::top(from)?;
-    while let Some(home) = kept_in(top) {
+    while let Some(home) = site::kept_in(top) {
         let outer = top.ancestors().skip(1).find(|outer| home.starts_with(outer.join(".git")));
         let Some(outer) = outer else { break };
         top = outer;
     }
     Some(top)
-}
-
-/// Where the repository of a folder is kept, if that is elsewhere: its `.git` is a file that says so.
-fn kept_in(folder: &Path) -> Option<PathBuf> {
-    let mark = outside::read_text(&folder.join(".git"), outside::MAX_SETTINGS).ok()?;
-    let place = folder.join(mark.strip_prefix("gitdir:")?.trim());
-    Some(place.canonicalize().unwrap_or(place))
-}
-
-/// Whether a folder is a worktree that `git worktree add` has made.
-fn is_linked_worktree(folder: &Path) -> bool {
-    kept_in(folder).is_some_and(|place| place.to_string_lossy().contains("/worktrees/"))
 }

@@ -5,9 +5,11 @@ mod content;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use phasegate_engine::functions::filename;
 use phasegate_engine::workflow::Workflow;
 
 use crate::paths;
+use crate::project::Project;
 use crate::workspace::place::Place;
 
 pub(crate) use content::Content;
@@ -18,20 +20,23 @@ const FOLDER: &str = ".phasegate/tree";
 /// The files of a project, without what Phasegate writes itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
+    /// Where its files are.
     root: PathBuf,
+    /// The project, which keeps what is remembered of it.
+    home: PathBuf,
     /// Patterns of what is not a part of it.
     apart: Vec<String>,
 }
 
 impl Tree {
     /// The tree without what matches some patterns.
-    pub(crate) fn new(root: &Path, apart: Vec<String>) -> Tree {
-        Tree { root: root.to_path_buf(), apart }
+    pub(crate) fn new(home: &Path, root: &Path, apart: Vec<String>) -> Tree {
+        Tree { root: root.to_path_buf(), home: home.to_path_buf(), apart }
     }
 
     /// The tree as the jobs of a workflow see it: without our own files, and the documents that we write.
-    pub(crate) fn of(root: &Path, workflow: &Workflow) -> Tree {
-        Tree::new(root, Tree::apart(workflow))
+    pub(crate) fn of(project: &Project, workflow: &Workflow) -> Tree {
+        Tree::new(&project.root, &project.site, Tree::apart(workflow))
     }
 
     /// What is not a part of the tree of a workflow.
@@ -53,9 +58,16 @@ impl Tree {
     /// # Errors
     /// Why it cannot be told, in words for people.
     pub(crate) fn look(&self) -> Result<Content, String> {
-        let place = paths::inside(&self.root, FOLDER).map_err(|why| why.to_string())?;
+        // Each tree has its own memory: the same names mean other files.
+        let own = if self.root == self.home { FOLDER.into() } else { worktree(&self.root) };
+        let place = paths::inside(&self.home, &own).map_err(|why| why.to_string())?;
         let kept = fs::create_dir_all(&place).and_then(|()| paths::ignored_by_git(&place));
         kept.map_err(|error| format!("{}: {error}", place.display()))?;
         content::look(&self.root, &place, &self.apart)
     }
+}
+
+/// Where the digests of the files of a linked worktree are remembered.
+fn worktree(root: &Path) -> String {
+    format!("{FOLDER}-of/{}", filename(&root.to_string_lossy()))
 }

@@ -17,7 +17,7 @@ use crate::config::Sizes;
 use crate::git;
 use crate::jobs::{self, Record};
 use crate::outside;
-use crate::paths::{Walk, inside};
+use crate::paths::{Walk, inside, meant};
 use crate::project::Project;
 use crate::workspace::place::Place;
 use crate::workspace::topics;
@@ -44,7 +44,10 @@ impl ClientReport {
 /// The world as seen from a project.
 #[derive(Debug)]
 pub struct World {
+    /// The tree that evidence is from.
     root: PathBuf,
+    /// The project: absolute paths in it are what they are there.
+    home: PathBuf,
     told: ClientReport,
     turn: OnceLock<Vec<String>>,
     checks: Option<Checks>,
@@ -57,12 +60,14 @@ impl World {
     /// The world of the project at `root`.
     pub fn new(root: &Path, told: ClientReport) -> World {
         let (root, turn, jobs) = (root.to_path_buf(), OnceLock::new(), IndexMap::new());
-        World { root, told, turn, checks: None, jobs, most: Sizes::default().evidence() }
+        let home = root.clone();
+        World { root, home, told, turn, checks: None, jobs, most: Sizes::default().evidence() }
     }
 
     /// The world of a project, as that is configured.
     pub fn of(project: &Project, told: ClientReport) -> World {
-        World { most: project.config.sizes.evidence(), ..World::new(&project.root, told) }
+        let world = World::new(&project.site, told);
+        World { home: project.root.clone(), most: project.config.sizes.evidence(), ..world }
     }
 
     /// The transcript lags behind the payload: the last message may not be in it yet.
@@ -90,12 +95,12 @@ impl World {
 impl Evidence for World {
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, NoEvidence> {
         if let Place::Topic(folder, topic) = Place::of(path) {
-            let topic = topics::Topic::new(&self.root, inside(&self.root, folder)?, topic);
+            let topic = topics::Topic::new(&self.home, inside(&self.home, folder)?, topic);
             let latest = topic.latest();
             let latest = latest.map_err(|error| NoEvidence::Unreadable(format!("{path}: {error}")));
             return Ok(latest?.map(|message| message.body.into_bytes()));
         }
-        let full = inside(&self.root, path)?;
+        let full = meant(&self.home, &self.root, path)?;
         match outside::read(&full, self.most) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error)
@@ -111,11 +116,17 @@ impl Evidence for World {
     }
 
     fn list(&self, pattern: &str) -> Result<Vec<String>, NoEvidence> {
-        Walk::new(&self.root).files(pattern)
+        let Ok(relative) = Path::new(pattern).strip_prefix(&self.home) else {
+            return Walk::new(&self.root).files(pattern);
+        };
+        // Who asks with an absolute path is answered with absolute paths.
+        let found = Walk::new(&self.home).files(&relative.to_string_lossy())?;
+        let home = self.home.display();
+        Ok(found.into_iter().map(|path| format!("{home}/{path}")).collect())
     }
 
     fn modified(&self, path: &str) -> Result<Option<Timestamp>, NoEvidence> {
-        let full = inside(&self.root, path)?;
+        let full = meant(&self.home, &self.root, path)?;
         let file = fs::metadata(&full).ok().filter(fs::Metadata::is_file);
         let time = file.and_then(|meta| meta.modified().ok());
         Ok(time.and_then(|time| Timestamp::try_from(time).ok()))
@@ -146,7 +157,7 @@ impl Evidence for World {
     }
 
     fn changed_files(&self, folder: &str) -> Result<Vec<String>, NoEvidence> {
-        Ok(git::changed_files(&inside(&self.root, folder)?))
+        Ok(git::changed_files(&meant(&self.home, &self.root, folder)?))
     }
 
     fn new_id(&self) -> String {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use phasegate_engine::step::Actor;
 use phasegate_runtime::caller;
-use phasegate_runtime::gate::{Found, Gate};
+use phasegate_runtime::gate::{Found, Gate, Standing};
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
@@ -63,6 +63,15 @@ fn give(
     if !gate.is_working(&run) {
         let condition = gate.report(&run).condition;
         return Err(Failed(format!("run {} is {condition}: it answers no one", run.id)));
+    }
+    // An agent that takes a run from a session at work would choose what holds whom.
+    let is_person = caller::actor() == Actor::Human;
+    if !is_person && gate.standing(&run, session().as_deref()) == Standing::Foreign {
+        return Err(Failed(format!(
+            "run {0} belongs to a session that is at work: a person gives the command `phasegate {name} {0}` in a \
+             terminal",
+            run.id
+        )));
     }
     gate.give(&run, &event(name), to.as_deref())?;
     if as_json {

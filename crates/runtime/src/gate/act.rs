@@ -11,12 +11,12 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event};
 use phasegate_engine::workflow::{Param, TextId, Workflow};
 
-use super::document::run_facts;
 use super::jobs::busy;
 use super::put::NO_LIMIT;
 use super::sessions::{Standing, standing};
 use super::transaction::{Change, Locked, Open, Then, line_about};
 use super::{Answered, Found, Gate, GateError, Runs};
+use crate::bindings;
 use crate::journal::Line;
 use crate::ledger::{Cancelled, Last, Owner};
 use crate::run::RunId;
@@ -100,7 +100,7 @@ impl Gate<'_> {
     ) -> Result<Answered, GateError> {
         let workflow = self.workflow_of(found)?;
         let text = workflow.unreadable.ok_or_else(|| GateError::Other(why.to_string()))?;
-        let run = run_facts(found, None);
+        let run = self.run_facts(found, None);
         let world = Arc::new(World::of(self.project, ClientReport::default()));
         let rendered = render(&workflow, text, None, event, &run, world)?;
         let message = format!("Run {} was given up: {why}.", found.id);
@@ -194,9 +194,13 @@ impl Gate<'_> {
         event: &Event,
         session: Option<&str>,
     ) -> Result<(), GateError> {
+        if let Some(session) = session {
+            bindings::bind(session, &self.project.root);
+        }
         self.note(found, event, |run, seen| {
             run.ledger.session.owner =
                 session.map(|session| Owner { session: session.to_string(), seen });
+            run.ledger.session.former = None;
             Ok(())
         })
     }

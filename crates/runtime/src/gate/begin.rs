@@ -156,12 +156,12 @@ impl Gate<'_> {
     ) -> std::io::Result<Claimed> {
         let root = &self.project.root;
         if let Some(file) = &job.file {
-            let file = paths::inside(root, file);
+            let file = paths::meant(root, &self.project.site, file);
             let file = file.map_err(|why| std::io::Error::other(why.to_string()))?;
             fs::create_dir_all(file.parent().unwrap_or(root))?;
         }
         let apart = Tree::apart(&open.workflow);
-        let claimed = Claimed::new(root, &open.run.found.id, job, document, apart)?;
+        let claimed = Claimed::new(self.project, &open.run.found.id, job, document, apart)?;
         if let Some(deferred) = deferred {
             let step = serde_json::to_vec(deferred)?;
             fs::write(root.join(&claimed.record.folder).join(STEP), step)?;

@@ -12,7 +12,6 @@ use phasegate_engine::evidence::Reading;
 use phasegate_engine::job::Bound;
 use phasegate_engine::step::{Actor, Effect, Event, Step};
 
-use super::document::run_facts;
 use super::put::{Attempt, Progress, refusal};
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
@@ -33,7 +32,7 @@ impl Gate<'_> {
         told: &ClientReport,
         attempt: &Attempt,
     ) -> Step {
-        let mut run = run_facts(open.run.found, open.read.problem.clone());
+        let mut run = self.run_facts(open.run.found, open.read.problem.clone());
         // What was noticed only now counts, too.
         run.tampered = open.run.ledger.tamper.count;
         let jobs = &open.run.ledger.work.jobs;
@@ -101,6 +100,9 @@ impl Gate<'_> {
         let outer = workflow.outer();
         let ends = outer.phase(&step.to).is_some_and(|phase| outer.get(phase).ends.is_some())
             && !ledger.is_left_by_hand(&step.to);
+        if ends {
+            ledger.session.disown();
+        }
         let line = Line {
             from: step.from,
             to: step.to,
@@ -119,6 +121,7 @@ impl Gate<'_> {
         let answered = Answered {
             started: started.collect(),
             block_exit: workflow.block_exit,
+            ends,
             ..Answered::new(&found.id, way_out(step.answer.clone(), &found.id, workflow.way_out))
         };
         let version = read.version.clone();

@@ -16,6 +16,7 @@ use super::document::Read;
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::{Found, Gate, GateError};
+use crate::bindings;
 use crate::journal::Line;
 use crate::run::{RunId, plain_name};
 use crate::store::{Key, Lock};
@@ -130,6 +131,9 @@ impl Gate<'_> {
             writes.effects = effects;
             Ok(Then::Write(writes, Created::Begun))
         })?;
+        if let Some(session) = &event.session {
+            bindings::bind(session, &self.project.root);
+        }
         self.launch(&found.id, written.starting)?;
         self.begins(found, created)
     }

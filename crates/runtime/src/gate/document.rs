@@ -10,6 +10,7 @@ use phasegate_engine::workflow::{TextId, Workflow};
 
 use super::{Found, GateError, Runs};
 use crate::ledger::Intended;
+use crate::project::Project;
 use crate::store::{Stored, Version};
 use crate::world::{ClientReport, World};
 
@@ -87,21 +88,26 @@ impl Runs<'_> {
         }
     }
 
+    /// What an expression sees as `run`. Who works in a linked worktree is told where the document really is.
+    pub(super) fn run_facts(&self, found: &Found, problem: Option<String>) -> RunFacts {
+        let Project { root, site, .. } = self.project;
+        let document = if site == root {
+            found.place.clone()
+        } else {
+            root.join(&found.place).to_string_lossy().into_owned()
+        };
+        let (reviews, tampered) = (found.ledger.work.tally.reviews, found.ledger.tamper.count);
+        RunFacts { name: found.id.name.clone(), document, problem, reviews, tampered }
+    }
+
     fn presume(&self, found: &Found, workflow: &Workflow, text: TextId) -> Result<Read, GateError> {
-        let run = run_facts(found, None);
+        let run = self.run_facts(found, None);
         let world = Arc::new(World::of(self.project, ClientReport::default()));
         let rendered = render(workflow, text, None, &Event::stop(None), &run, world);
         let text = rendered?.into_bytes();
         let document = parse(&found.place, &text)?;
         Ok(Read { text, version: None, document, problem: None })
     }
-}
-
-/// What an expression sees as `run`.
-pub(super) fn run_facts(found: &Found, problem: Option<String>) -> RunFacts {
-    let (name, document) = (found.id.name.clone(), found.place.clone());
-    let (reviews, tampered) = (found.ledger.work.tally.reviews, found.ledger.tamper.count);
-    RunFacts { name, document, problem, reviews, tampered }
 }
 
 pub(super) fn parse(place: &str, bytes: &[u8]) -> Result<Json, GateError> {

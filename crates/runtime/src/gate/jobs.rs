@@ -89,7 +89,7 @@ impl Runs<'_> {
         // A workflow that is not trusted has no checks: not even a look at the tree runs for it.
         let looks = workflow.has_agents() || workflow.checks().next().is_some();
         if looks && self.is_trusted(workflow) {
-            world = world.with_checks(Checks::new(&self.project.root, workflow, jobs, fresh));
+            world = world.with_checks(Checks::new(self.project, workflow, jobs, fresh));
         }
         Arc::new(world)
     }
@@ -301,7 +301,7 @@ impl Gate<'_> {
                 Effect::Start(job) => {
                     let run = &open.run.found.id;
                     let apart = Tree::apart(&open.workflow);
-                    let claimed = Claimed::new(&self.project.root, run, job, &open.before, apart);
+                    let claimed = Claimed::new(self.project, run, job, &open.before, apart);
                     let claimed = claimed.map_err(|error| {
                         GateError::Effect(format!("{} cannot be started: {error}", job.id))
                     })?;

@@ -17,6 +17,7 @@ use phasegate_engine::step::{Effect, Event, Step};
 use super::transaction::{Open, Then};
 use super::{Answered, Found, Gate, GateError};
 use crate::jobs::{self, Record, Seen};
+use crate::paths;
 
 /// How often one job runs for one event, while what it is bound to changes under it.
 const MAX_RUNS: usize = 2;
@@ -286,6 +287,12 @@ impl Gate<'_> {
         true
     }
 
+    /// Whether there is something where a job is to write; where it may not, there is.
+    fn is_there(&self, file: &str) -> bool {
+        let path = paths::meant(&self.project.root, &self.project.site, file);
+        path.map_or(true, |path| path.symlink_metadata().is_ok())
+    }
+
     /// Whether a verdict may be asked for. Why an earlier one did not come is said once, instead of asking
     /// again at once.
     fn may_judge(&self, open: &mut Open, attempt: &Attempt, job: &Job, step: &mut Step) -> bool {
@@ -306,7 +313,7 @@ impl Gate<'_> {
             return false;
         }
         if let Some(file) = &job.file
-            && self.workspace.has(file).unwrap_or(true)
+            && self.is_there(file)
         {
             let why = format!("{file} is there already, and no review is overwritten");
             step.answer = Answer::allow_saying(Outcome::Fault, why);

@@ -8,6 +8,8 @@ use phasegate_engine::step::Event;
 
 use super::transaction::Then;
 use super::{Found, Gate, GateError, Runs};
+use crate::bindings;
+use crate::git;
 use crate::ledger::{Ledger, Owner};
 use crate::world::ClientReport;
 
@@ -31,7 +33,10 @@ const MAX_REASON: usize = 4_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Own,
+    /// It never was anybody's, or was given up.
     Free,
+    /// Its session is gone, since then.
+    Left(Timestamp),
     Foreign,
 }
 
@@ -47,11 +52,16 @@ pub enum Sign {
 }
 
 pub(super) fn standing(ledger: &Ledger, session: Option<&str>, now: Timestamp) -> Standing {
-    match (&ledger.session.owner, session) {
-        (None, _) | (_, None) => Standing::Free,
-        (Some(owner), Some(session)) if owner.session == session => Standing::Own,
-        (Some(owner), Some(_)) if !is_held(owner, now) => Standing::Free,
-        _ => Standing::Foreign,
+    let Some(session) = session else { return Standing::Free };
+    match (&ledger.session.owner, &ledger.session.former) {
+        (Some(owner), _) if owner.session == session => Standing::Own,
+        (Some(owner), _) if is_held(owner, now) => Standing::Foreign,
+        // One that says it was heard of tomorrow says nothing.
+        (Some(owner), _) if owner.seen > now => Standing::Left(Timestamp::UNIX_EPOCH),
+        (Some(owner), _) => Standing::Left(owner.seen),
+        (None, Some(former)) if former.session == session => Standing::Own,
+        (None, Some(former)) => Standing::Left(former.seen),
+        (None, None) => Standing::Free,
     }
 }
 
@@ -63,6 +73,11 @@ fn is_held(owner: &Owner, now: Timestamp) -> bool {
 }
 
 impl Runs<'_> {
+    /// What a run is to a session now.
+    pub fn standing(&self, run: &Found, session: Option<&str>) -> Standing {
+        standing(&run.ledger, session, Timestamp::now())
+    }
+
     /// The open runs that may answer a session, in the order in which they do: its own first, then
     /// those that are free, the oldest first.
     pub fn runs_of(&self, session: Option<&str>) -> (Vec<(Found, Standing)>, Vec<String>) {
@@ -80,6 +95,11 @@ impl Runs<'_> {
         let runs = open.map(|run| {
             let standing = standing(&run.ledger, session, now);
             (run, standing)
+        });
+        let runs = runs.map(|(run, standing)| match standing {
+            Standing::Free if self.came_with_checkout(&run) => (run, Standing::Foreign),
+            Standing::Left(since) if !self.may_take(session, since) => (run, Standing::Foreign),
+            standing => (run, standing),
         });
         let (folders, mut runs): (Vec<_>, Vec<_>) = runs.partition(|(run, _)| run.presumed);
         runs.retain(|(_, standing)| *standing != Standing::Foreign);
@@ -103,8 +123,8 @@ impl Runs<'_> {
                     own.push((run, standing));
                 }
                 Standing::Foreign => settled.push(workflow),
-                Standing::Free if settled.contains(&workflow) => {}
-                Standing::Free => match self.workspace.changed_at(&run.place) {
+                Standing::Free | Standing::Left(_) if settled.contains(&workflow) => {}
+                Standing::Free | Standing::Left(_) => match self.workspace.changed_at(&run.place) {
                     Some(at)
                         if now.duration_since(at) < RECENTLY && guessed.len() < MAX_GUESSED =>
                     {
@@ -120,6 +140,22 @@ impl Runs<'_> {
         own
     }
 
+    /// Whether a session takes a run whose own session has been gone since then: one that began after that,
+    /// and has changed something. Who was already at work then, or only asks something, is left alone.
+    fn may_take(&self, session: Option<&str>, since: Timestamp) -> bool {
+        let Some(bound) = session.and_then(bindings::of) else { return true };
+        let site = &self.project.site;
+        bound.began > since && (git::top(site).is_none() || git::changed_since(site, bound.began))
+    }
+
+    /// Whether nothing has happened in a run here, and its document is what git has checked out: it may be
+    /// anybody's, of long ago. One that a tool has written is not like that.
+    pub(super) fn came_with_checkout(&self, run: &Found) -> bool {
+        let folder = run.place.rsplit_once('/').map_or(".", |(folder, _)| folder);
+        let place = if run.presumed { folder } else { &run.place };
+        run.ledger.position.seq == 0 && git::is_as_committed(&self.project.root, place)
+    }
+
     /// Where a run stands, told to an agent that may have forgotten it.
     fn position(
         &self,
@@ -131,6 +167,11 @@ impl Runs<'_> {
         let report = self.report(run);
         let mut note = match standing {
             Standing::Own => format!("This session works on run {}", run.id),
+            Standing::Left(_) => format!(
+                "Run {0} is open, and its session is gone: this session takes it when it stops after it has \
+                 changed something (`phasegate adopt {0}` takes it at once)",
+                run.id
+            ),
             _ => format!("Run {} is open, and this session takes it when it stops", run.id),
         };
         let _ = write!(note, ". It is {} in phase `{}`", report.condition, report.phase);
@@ -193,15 +234,26 @@ impl Gate<'_> {
     ) -> (Vec<String>, Vec<String>) {
         let (mut runs, mut faults) = self.find_open();
         faults.extend(self.settle_all(&mut runs));
-        let runs = self.in_order(runs, Some(session));
         let mut notes = Vec::new();
+        let (mut runs, aside) = match sign {
+            // A session that begins has changed nothing yet, and is told of all that it may take.
+            Sign::Started => self.offered(runs, session),
+            _ => (self.in_order(runs, Some(session)), Vec::new()),
+        };
+        runs.sort_by_key(|(_, standing)| *standing != Standing::Own);
+        for run in aside.iter().filter(|run| self.is_working(run)) {
+            notes.push(format!(
+                "Run {0} came with this checkout, so it holds nobody; `phasegate adopt {0}` takes it up.",
+                run.id
+            ));
+        }
         let mut taken = false;
         for (run, standing) in &runs {
             if !self.is_working(run) {
                 continue;
             }
             let noted = match (standing, sign) {
-                (Standing::Own, Sign::Ended) => self.give(run, heard, None),
+                (Standing::Own, Sign::Ended) => self.leave(run, heard, session),
                 (Standing::Own, _) => {
                     self.renew(run, session).and_then(|()| self.hear(run, heard, told))
                 }
@@ -221,19 +273,47 @@ impl Gate<'_> {
         (notes, faults)
     }
 
+    /// The runs that a session may answer to that begins now, and those that came with the checkout.
+    fn offered(&self, runs: Vec<Found>, session: &str) -> (Vec<(Found, Standing)>, Vec<Found>) {
+        let now = Timestamp::now();
+        let is_old = |run: &Found| self.came_with_checkout(run) && !run.presumed;
+        let (aside, runs): (Vec<Found>, Vec<Found>) = runs.into_iter().partition(is_old);
+        let left =
+            |run: &Found| matches!(standing(&run.ledger, Some(session), now), Standing::Left(_));
+        let (left, runs): (Vec<Found>, Vec<Found>) = runs.into_iter().partition(left);
+        let left = left.into_iter().filter(|run| run.is_open(&self.workspace));
+        let mut offered = self.in_order(runs, Some(session));
+        offered.extend(left.map(|run| (run, Standing::Left(now))));
+        (offered, aside)
+    }
+
+    /// Notes that the session of a run is gone. The same session, resumed, has it back.
+    fn leave(&self, run: &Found, event: &Event, session: &str) -> Result<(), GateError> {
+        self.note(run, event, |run, seen| {
+            run.ledger.session.owner = None;
+            run.ledger.session.former = Some(Owner { session: session.to_string(), seen });
+            Ok(())
+        })
+    }
+
     /// Gives a run that a folder makes to the session that asks for it, if it is nobody's. Where it is
     /// somebody's, that is told.
     pub fn claim(&self, found: &Found, event: &Event) -> Result<Option<String>, GateError> {
         let Some(session) = event.session.as_deref().filter(|_| found.presumed) else {
             return Ok(None);
         };
+        // A run that is over is nobody's.
+        if !self.is_working(found) {
+            return Ok(None);
+        }
         let now = Timestamp::now();
         let mut held = standing(&found.ledger, Some(session), now);
-        if held == Standing::Free {
+        let is_free = |held: Standing| matches!(held, Standing::Free | Standing::Left(_));
+        if is_free(held) {
             // Under the lock: somebody else may have been faster.
             self.note(found, event, |run, seen| {
                 held = standing(&run.ledger, Some(session), now);
-                if held == Standing::Free {
+                if is_free(held) {
                     run.ledger.session.owner = Some(Owner { session: session.to_string(), seen });
                 }
                 Ok(())

@@ -7,7 +7,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{TextId, Workflow};
 
-use super::document::{Read, run_facts};
+use super::document::Read;
 use super::{Found, GateError, Runs};
 use crate::world::{ClientReport, World};
 
@@ -45,7 +45,7 @@ impl Runs<'_> {
         }
         let workflow = self.workflow_of(found)?;
         let Read { document, problem, .. } = self.read(found, &workflow)?;
-        let run = run_facts(found, problem);
+        let run = self.run_facts(found, problem);
         let world = self.seen_now(&workflow, found, &ClientReport::default());
         Ok(guidance(&workflow, document, event, &run, world)?)
     }
@@ -75,7 +75,7 @@ impl Runs<'_> {
         told: &ClientReport,
     ) -> Result<String, GateError> {
         let Read { document, problem, .. } = self.read(found, workflow)?;
-        let run = run_facts(found, problem);
+        let run = self.run_facts(found, problem);
         let world = self.seen_now(workflow, found, told);
         Ok(render(workflow, text, Some(document), event, &run, world)?)
     }

@@ -73,7 +73,7 @@ impl Gate<'_> {
             if verdict.block().is_some() {
                 break;
             }
-            if *standing == Standing::Free {
+            if *standing != Standing::Own {
                 if !self.is_asked(run, stop, &verdict, &guessed) {
                     continue;
                 }
@@ -107,7 +107,8 @@ impl Gate<'_> {
         let answers = || verdict.answers.iter().filter(|answered| !answered.over);
         let has_session = stop.session.is_some();
         if !run.presumed {
-            return !has_session || answers().next().is_none();
+            // Beside what the session has to do, no other run is put on it; after that, the next one is.
+            return !has_session || answers().all(|answered| answered.ends);
         }
         // Where folders are runs, the one that was changed last is asked beside the session's own.
         let others = answers().any(|answered| answered.run.workflow != run.id.workflow);
@@ -141,10 +142,13 @@ impl Gate<'_> {
             return Ok(answer_ended(open, &event, &phase, ends, now));
         }
         if let Some(session) = &stop.session {
-            if let Some(before) =
-                open.run.ledger.session.owner.as_ref().filter(|owner| owner.session != *session)
-            {
-                let note = format!("run {} was adopted from session {}", found.id, before.session);
+            let former = open.run.ledger.session.former.take();
+            let before = open.run.ledger.session.owner.take().or(former);
+            if let Some(before) = before.filter(|before| before.session != *session) {
+                let note = format!(
+                    "run {} was adopted from session {}, which is gone",
+                    found.id, before.session
+                );
                 open.run.notes.push(note);
             }
             open.run.ledger.session.owner = Some(Owner { session: session.clone(), seen: now });
@@ -203,7 +207,7 @@ impl Gate<'_> {
         // The tree is looked at only where it would be called stuck without.
         let near = open.run.ledger.work.tally.same_reason >= limits.same_reason.unwrap_or(0);
         let moved_on =
-            unmoved.is_none_or(|last| near && git::changed_since(&self.project.root, last.since));
+            unmoved.is_none_or(|last| near && git::changed_since(&self.project.site, last.since));
         let situation = Situation {
             now,
             last: open.run.ledger.session.last.as_ref().map(|last| last.at),
@@ -240,7 +244,7 @@ impl Gate<'_> {
             && stop.after_block != Some(false)
             && open.workflow.reentry == Reentry::Progress
             && last.blocks >= open.workflow.patience
-            && !git::changed_since(&self.project.root, last.since)
+            && !git::changed_since(&self.project.site, last.since)
         {
             let run = &open.run.found.id;
             let message = format!(

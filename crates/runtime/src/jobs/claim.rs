@@ -20,6 +20,7 @@ use super::{FOLDER, POLL, Record, SUPERVISE, Seen, Spec, place, token, write};
 use crate::fault_point;
 use crate::outside;
 use crate::paths;
+use crate::project::Project;
 use crate::run::RunId;
 use crate::variables;
 use crate::workspace::topics;
@@ -82,15 +83,16 @@ impl Claimed {
     /// A job with its folder, what its supervisor must know, and its lock. One that this process does not
     /// start gives the lock up.
     pub(crate) fn new(
-        root: &Path,
+        project: &Project,
         run: &RunId,
         job: &Job,
         document: &str,
         tree: Vec<String>,
     ) -> io::Result<Claimed> {
+        let Project { root, site, .. } = project;
         let name = format!("{}-{}", filename(&job.id), topics::new_id()?);
         let folder = format!("{FOLDER}/{}/{name}", filename(&run.to_string()));
-        let run = commands(root, job)?;
+        let run = commands(site, job)?;
         let full = place(root, &folder)?;
         fs::create_dir_all(&full)?;
         paths::ignored_by_git(&root.join(FOLDER))?;
@@ -111,6 +113,7 @@ impl Claimed {
             tree: (job.manner.bound == Bound::Tree || judges).then_some(tree),
             keeps_tail: job.manner.bound == Bound::Tree || job.manner.alone,
             held: None,
+            site: (site != root).then(|| site.clone()),
         };
         write(&full.join("job.json"), &spec)?;
         let lock =

@@ -62,6 +62,9 @@ pub struct Spec {
     /// The end of its log is kept with the result.
     #[serde(default)]
     pub keeps_tail: bool,
+    /// The tree that it works on, where that is not the project's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<PathBuf>,
     /// A lock: when nobody holds it any more, nobody wants the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<PathBuf>,
@@ -115,7 +118,7 @@ pub fn supervise(root: &Path, folder: &str, is_session: bool) -> io::Result<()> 
 
 impl Supervised<'_> {
     fn supervise(&self) -> io::Result<()> {
-        let tree = self.spec.tree.clone().map(|apart| Tree::new(self.root, apart));
+        let tree = self.spec.tree.clone().map(|apart| Tree::new(self.root, self.site(), apart));
         let (before, no_tree) = match tree.as_ref().map(Tree::look) {
             None => (None, None),
             Some(Ok(before)) => (Some(before), None),
@@ -214,7 +217,7 @@ impl Supervised<'_> {
         let (input, output, errors) = streams().map_err(|error| error.to_string())?;
         let spawned = Command::new(program)
             .args(arguments)
-            .current_dir(self.root)
+            .current_dir(self.site())
             .envs(self.spec.variables.iter().map(|(name, value)| (name, value)))
             .env(variables::DISABLE, "1")
             .stdin(input)
@@ -223,6 +226,10 @@ impl Supervised<'_> {
             .process_group(0)
             .spawn();
         spawned.map_err(|error| format!("cannot run {program}: {error}"))
+    }
+
+    fn site(&self) -> &Path {
+        self.spec.site.as_deref().unwrap_or(self.root)
     }
 
     fn is_unwanted(&self) -> bool {
@@ -277,7 +284,7 @@ impl Supervised<'_> {
         }
         let printed = outside::read(&answer, MAX_ANSWER).unwrap_or_default();
         let Judged { pass, cost } = phasegate_clients::headless().verdict(&printed)?;
-        let path = paths::inside(self.root, file).map_err(|why| why.to_string())?;
+        let path = paths::meant(self.root, self.site(), file).map_err(|why| why.to_string())?;
         let written = outside::read(&path, MAX_RECORD)
             .ok()
             .filter(|written| !written.trim_ascii().is_empty());

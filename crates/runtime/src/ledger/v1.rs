@@ -133,6 +133,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
         },
         session: Session {
             owner: old.owner,
+            former: None,
             fired: old.fired,
             last_block: old.insisting,
             last: old.last,
