@@ -14,6 +14,7 @@ mod reply;
 pub mod settings;
 pub mod splice;
 pub mod surroundings;
+mod toml_table;
 mod transcript;
 pub mod variables;
 
@@ -31,7 +32,7 @@ pub use client::Client;
 pub use facts::{Cap, Facts, Quirk};
 pub use headless::{Cost, Dialogue, Headless, Judged, Program, Spoken};
 pub use payload::{Payload, Sample, StatusLine};
-pub use problem::Problem;
+pub use problem::{Here, Problem};
 pub use reply::Reply;
 
 /// All clients. The first is the usual one.

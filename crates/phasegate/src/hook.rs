@@ -100,7 +100,7 @@ fn help() -> String {
 fn say(client: &dyn Client, reply: &Reply, code: u8) -> ExitCode {
     print::line(&spaced(&client.reply(reply)));
     // Where the client has no words for the user, its log has them.
-    if let (Some(message), true) = (&reply.message, !client.has(Quirk::TakesMessages)) {
+    if let (Some(message), true) = (&reply.message, !client.has(Quirk::ShowsMessages)) {
         print::note(message);
     }
     ExitCode::from(if client.has(Quirk::HeedsExit) { code } else { 0 })
@@ -153,6 +153,11 @@ fn run(folder: Option<&Path>, asked: Result<Asked, String>) -> Result<(Reply, u8
         Project::find(&cwd).map_err(|error| Failure::new(Some(&error.root), error.to_string()))?;
     let Some(project) = found else { return Ok((Reply::default(), 0)) };
     let gate = Gate::new(&project);
+    // A sub-agent's stop is none of the session's, and says that the session lives.
+    let (name, happened) = match happened {
+        Happened::Stop if payload.is_sub_agent => ("subagent-stop", Happened::Sign(Sign::Alive)),
+        happened => (name, happened),
+    };
     let sign = match happened {
         Happened::Stop => {
             let verdict = gate.stop(&stop(payload, client));
@@ -180,14 +185,14 @@ fn run(folder: Option<&Path>, asked: Result<Asked, String>) -> Result<(Reply, u8
 }
 
 fn stop(payload: Payload, client: &'static dyn Client) -> Stop {
-    let Payload { last_message, transcript, .. } = payload;
+    let Payload { last_message, said, transcript, mark, .. } = payload;
     Stop {
         session: payload.session,
         after_block: payload.after_block,
         background: payload.has_background_work,
         client_cap: client.cap().map(|cap| (cap.most, cap.on_all)),
         time: client.time(),
-        told: ClientReport { client, last_message, transcript },
+        told: ClientReport { client, last_message, said, transcript, mark },
     }
 }
 
