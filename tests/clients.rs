@@ -59,6 +59,11 @@ fn payloads(scene: &Scene) -> Vec<(&'static str, Value)> {
         ),
         ("droid", recorded("droid-Stop.json")),
         (
+            // What our own plugin sends.
+            "opencode",
+            json!({ "hook_event_name": "stop", "cwd": root, "session_id": "s1", "stop_hook_active": false, "last_assistant_message": "Done." }),
+        ),
+        (
             "antigravity",
             json!({ "conversationId": "s1", "modelName": "gemini-3-pro", "transcriptPath": transcript, "artifactDirectoryPath": "/nowhere", "workspacePaths": [root], "executionNum": 1, "terminationReason": "NO_TOOL_CALL", "error": "", "fullyIdle": true }),
         ),
@@ -66,7 +71,7 @@ fn payloads(scene: &Scene) -> Vec<(&'static str, Value)> {
 }
 
 /// Clients that show `systemMessage`; the others have it in their logs.
-const SHOWS: &[&str] = &["codex", "gemini", "qwen"];
+const SHOWS: &[&str] = &["codex", "gemini", "qwen", "opencode"];
 
 #[test]
 fn every_client_is_told_to_go_on_in_its_own_words() {
@@ -78,6 +83,7 @@ fn every_client_is_told_to_go_on_in_its_own_words() {
         ("vscode", "/hookSpecificOutput/reason"),
         ("cursor", "/followup_message"),
         ("droid", "/reason"),
+        ("opencode", "/reason"),
         ("antigravity", "/reason"),
     ] {
         let count = payloads(&Scene::new()).iter().filter(|(it, _)| *it == client).count();
@@ -528,4 +534,19 @@ fn a_session_that_begins_is_told_of_its_run_in_the_clients_way() {
         let told = said.pointer(place).and_then(Value::as_str);
         assert!(told.is_some_and(|told| told.contains("triage/web")), "{client}: {ran:?}");
     }
+}
+
+#[test]
+fn the_table_in_the_documentation_is_the_one_of_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/clients.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (start, end) = ("<!-- drawn from the code -->\n\n", "\n<!-- end -->\n");
+    let (before, rest) = text.split_once(start).unwrap();
+    let (shown, after) = rest.split_once(end).unwrap();
+    let drawn = phasegate_clients::table::markdown();
+    if std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always") {
+        std::fs::write(&path, format!("{before}{start}{drawn}{end}{after}")).unwrap();
+        return;
+    }
+    assert!(shown == drawn, "INSTA_UPDATE=always writes it:\n{drawn}");
 }

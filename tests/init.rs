@@ -22,13 +22,14 @@ const ODD: &[(&str, &str)] = &[
         "// servers\n{\n\t\"servers\": {\n\t\t\"a\": { \"command\": \"a\" }\n\t}\n}\n",
     ),
     (".factory/settings.json", "{\n  \"a\": [1, 2,\n    3]\n}\n"),
+    ("opencode.json", "{\n  \"theme\": \"dark\", // mine\n  \"mcp\": {}\n}\n"),
     (
         ".agents/hooks.json",
         "{\n  \"lint\": {\n    \"Stop\": [{ \"command\": \"make lint\" }]\n  }\n}\n",
     ),
 ];
 
-const ALL: &str = "claude,codex,gemini,qwen,copilot,vscode,cursor,droid,antigravity";
+const ALL: &str = "claude,codex,gemini,qwen,copilot,vscode,cursor,droid,opencode,antigravity";
 
 fn odd() -> Scene {
     let scene = Scene::bare();
@@ -107,6 +108,7 @@ fn settings_survive_init_and_uninstall_byte_for_byte() {
         assert_eq!(&scene.read(path), text, "{path}");
     }
     assert!(!scene.exists(".github"), "what was made only for us is gone");
+    assert!(!scene.exists(".opencode"), "and so is the plugin");
     assert!(scene.ok(&["uninstall"]).contains("nothing of ours"));
 }
 
@@ -284,4 +286,24 @@ fn what_a_person_must_do_before_it_works_is_said() {
         let said = scene.ok(&["init", "--client", client]);
         assert!(!said.contains("Before it works"), "{client}: {said}");
     }
+}
+
+#[test]
+fn a_program_of_ours_that_somebody_has_changed_stays() {
+    let scene = Scene::bare();
+    let place = ".opencode/plugins/phasegate.js";
+    scene.ok(&["init", "--client", "opencode"]);
+    let own = scene.read(place);
+    // Nobody remembers how it came there, and it is ours all the same.
+    std::fs::remove_file(scene.path(".phasegate/installed.json")).unwrap();
+    scene.ok(&["uninstall"]);
+    assert!(!scene.exists(place));
+    scene.file(place, format!("{own}// mine\n"));
+    let ran = scene.run(&["init", "--client", "opencode"]);
+    assert!(
+        ran.stderr.contains("phasegate.js cannot be changed: it is not as we write it"),
+        "{ran:?}"
+    );
+    scene.ok(&["uninstall"]);
+    assert!(scene.read(place).ends_with("// mine\n"));
 }

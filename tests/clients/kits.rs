@@ -26,7 +26,7 @@ pub struct Kit {
     variables: fn(&Api) -> Vec<(&'static str, String)>,
     /// Its own step of trust, where it has one.
     pub trust: Option<fn(&Scene)>,
-    /// A turn without a person.
+    /// A turn without a person; none where it is a server.
     pub turn: &'static [&'static str],
     /// A command in its shell.
     pub shell: fn(&str) -> Reply,
@@ -267,6 +267,45 @@ pub static KITS: &[Kit] = &[
         search: Some(("ToolSearch", |tool| json!({ "query": tool }))),
         cap: None,
         files: &[".factory/settings.json", ".factory/mcp.json"],
+    },
+    Kit {
+        name: "opencode",
+        version: "1.18.33",
+        packages: &["opencode-ai@1.18.33"],
+        programs: &[("opencode", "opencode-linux-x64/bin/opencode")],
+        settle: |scene, api| {
+            let options = json!({ "baseURL": format!("{}/v1", api.url()), "apiKey": "dummy" });
+            let provider = json!({
+                "npm": "@ai-sdk/openai-compatible", "name": "fake", "options": options,
+                "models": { "fake": { "name": "fake" } },
+            });
+            let settings = json!({
+                "model": "fake/fake", "small_model": "fake/fake", "autoupdate": false,
+                "share": "disabled", "provider": { "fake": provider }, "permission": "allow",
+            });
+            home(scene, ".config/opencode/opencode.json", &settings);
+        },
+        variables: |_| {
+            let yes = || "true".to_string();
+            vec![
+                ("OPENCODE_DISABLE_AUTOUPDATE", yes()),
+                ("OPENCODE_DISABLE_MODELS_FETCH", yes()),
+                ("OPENCODE_DISABLE_LSP_DOWNLOAD", yes()),
+            ]
+        },
+        trust: None,
+        turn: &[],
+        shell: |command| {
+            Reply::tool("bash", json!({ "command": command, "description": "Writes notes" }))
+        },
+        agent: (
+            "task",
+            |prompt| json!({ "description": "Says it", "prompt": prompt, "subagent_type": "general" }),
+        ),
+        server: "phasegate_wait_for_change",
+        search: None,
+        cap: None,
+        files: &[".opencode/plugins/phasegate.js", "opencode.json"],
     },
 ];
 

@@ -1,4 +1,4 @@
-//! Six real clients, offline: their models are a script behind an API on loopback. Each goes through
+//! Real clients, offline: their models are a script behind an API on loopback. Each goes through
 //! the same steps, and what came of them is printed as a table.
 //!
 //! `PHASEGATE_TEST_CLIENTS=install` fetches them from npm; without it, or without a network, they are
@@ -12,6 +12,7 @@
 mod real;
 
 mod kits;
+mod server;
 mod steps;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -10,6 +10,7 @@ use crate::kits::Kit;
 use crate::real::api::{Api, Reply, Request};
 use crate::real::running::{Ended, Running};
 use crate::real::scene::{Scene, run};
+use crate::server;
 
 /// How long a session may take.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -67,6 +68,10 @@ impl Bench {
     }
 
     fn turn(&self, api: &Api, prompt: &str) -> (Ended, Vec<Request>) {
+        if self.kit.turn.is_empty() {
+            let ended = server::turn(self.kit, &self.scene, api, prompt);
+            return (ended, api.requests());
+        }
         let program = self.scene.home().with_file_name("bin").join(self.kit.name);
         let mut command = self.scene.command(program.to_str().unwrap());
         command.args(self.kit.turn).arg(prompt).envs(self.kit.variables(api));

@@ -56,6 +56,12 @@ impl Running {
         Ended { status, stdout, stderr, was_too_slow, took }
     }
 
+    /// Ends it, and everything in its group.
+    pub fn end(self) -> Ended {
+        self.kill_group();
+        self.wait()
+    }
+
     /// Kills the process itself, as a crash does: what it has started is told nothing.
     pub fn crash(mut self) {
         assert_eq!(self.child.try_wait().unwrap(), None, "it has ended by itself");

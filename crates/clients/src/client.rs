@@ -74,6 +74,11 @@ pub trait Client: fmt::Debug + Sync {
         None
     }
 
+    /// The command that a program of ours starts, and its seconds, where a text is that program.
+    fn program_hook(&self, _text: &str) -> Option<(Vec<String>, u64)> {
+        None
+    }
+
     /// Why a version of it cannot run what we install.
     fn outdated(&self, _version: &str) -> Option<Problem> {
         None
@@ -194,7 +199,9 @@ impl dyn Client + '_ {
         for hooks in self.stop_hooks(&value) {
             settings::own_hooks(hooks, self.facts().timeouts, file, &mut found);
         }
-        if let Some((command, seconds)) = self.plugin_hook(&value) {
+        for (command, seconds) in
+            self.plugin_hook(&value).into_iter().chain(self.program_hook(&text))
+        {
             found.push(Hook { file: file.to_path_buf(), command, seconds: Some(seconds) });
         }
         Ok(found)

@@ -4,9 +4,6 @@ use std::process::Command;
 
 use crate::CLIENTS;
 
-/// Processes of clients that have no hook for a stop, so that they are not in the table.
-const OTHERS: &[&str] = &["opencode"];
-
 /// Programs that run others, which are their first argument that is not a flag.
 const INTERPRETERS: &[&str] = &["node", "bun", "deno", "MainThread"];
 
@@ -18,7 +15,7 @@ pub fn by_environment() -> Option<String> {
 
 /// Whether a process of that name is a client's.
 pub fn is_client(process: &str) -> bool {
-    let mut known = CLIENTS.iter().flat_map(|client| client.facts().processes).chain(OTHERS);
+    let mut known = CLIENTS.iter().flat_map(|client| client.facts().processes);
     known.any(|known| *known == process)
 }
 
@@ -39,8 +36,8 @@ pub fn by_command(words: &[Vec<u8>]) -> Option<String> {
 
 /// Whether a client's program is called so.
 fn is_program(name: &str) -> bool {
-    let programs = CLIENTS.iter().filter_map(|client| client.facts().program);
-    programs.chain(OTHERS.iter().copied()).any(|program| program == name)
+    let mut programs = CLIENTS.iter().filter_map(|client| client.facts().program);
+    programs.any(|program| program == name)
 }
 
 /// The client in which a process was started, by one of the variables that it began with: `NAME=value`.

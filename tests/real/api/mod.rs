@@ -6,7 +6,7 @@
 
 mod chat;
 mod gemini;
-mod http;
+pub mod http;
 mod messages;
 mod responses;
 
