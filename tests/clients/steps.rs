@@ -35,6 +35,7 @@ pub static STEPS: &[Step] = &[
     ("sub-agent", sub_agent),
     ("MCP", server),
     ("drive", drive),
+    ("ACP", acp),
     ("uninstall", uninstall),
 ];
 
@@ -268,28 +269,35 @@ fn server(bench: &Bench) -> String {
 
 /// Two turns of one conversation, without a hook.
 fn drive(bench: &Bench) -> String {
-    bench.start_notes("drive");
+    assert!(driven(bench, "drive", &["--agent", bench.kit.name]));
+    "resumes".into()
+}
+
+/// The same over the Agent Client Protocol.
+fn acp(bench: &Bench) -> String {
+    if bench.kit.acp.is_empty() {
+        return "not spoken".into();
+    }
+    let words = [&["--acp", "--", bench.kit.name], bench.kit.acp].concat();
+    assert_eq!(driven(bench, "acp", &words), bench.kit.loads);
+    if bench.kit.loads { "resumes".into() } else { "a new session each turn".into() }
+}
+
+/// Drives an agent through two turns; whether the second knew of the first.
+fn driven(bench: &Bench, run: &str, agent: &[&str]) -> bool {
+    bench.start_notes(run);
     let api = Api::start(writer(bench.kit.shell));
     (bench.kit.settle)(&bench.scene, &api);
     let mut command = bench.scene.command(env!("CARGO_BIN_EXE_phasegate"));
-    command.envs(bench.kit.variables(&api)).args([
-        "drive",
-        "notes",
-        "drive",
-        "--agent",
-        bench.kit.name,
-        "--prompt",
-        "Take notes, please.",
-    ]);
+    command.envs(bench.kit.variables(&api));
+    command.args(["drive", "notes", run, "--prompt", "Take notes, please."]).args(agent);
     let ended = Running::start(command, TIMEOUT).unwrap().wait();
-    assert_eq!(bench.answers("notes/drive"), "block block done", "{ended:?}");
+    assert_eq!(bench.answers(&format!("notes/{run}")), "block block done", "{ended:?}");
     assert!(ended.is_success(), "{ended:?}");
     let second = |request: &Request| request.order().0.contains("has 6 characters");
     let requests = api.requests();
     let second = requests.iter().find(|request| second(request)).unwrap();
-    // The second turn knows of the first.
-    assert!(second.all().contains("Take notes, please."), "{}", second.all());
-    "resumes".into()
+    second.all().contains("Take notes, please.")
 }
 
 fn uninstall(bench: &Bench) -> String {
