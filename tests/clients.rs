@@ -1,5 +1,7 @@
 //! What each client sends and understands, by payloads of the shape that is known of it.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::scene::{Ran, Scene, finish};
@@ -12,42 +14,54 @@ fn fire(scene: &Scene, client: &str, payload: &Value) -> (Ran, Value) {
     (ran, json)
 }
 
-/// A payload of each client, in a project.
+/// What a client has sent once, in a project: `tests/payloads` has it as it was recorded, with neutral
+/// paths.
+fn recorded(scene: &Scene, name: &str) -> Value {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/payloads");
+    let text = std::fs::read_to_string(folder.join(name)).unwrap();
+    let mut payload: Value = serde_json::from_str(&text).unwrap();
+    for (name, value) in payload.as_object_mut().unwrap() {
+        match name.as_str() {
+            "cwd" => *value = json!(scene.root()),
+            "transcript_path" | "transcriptPath" => *value = json!(scene.path("transcript.jsonl")),
+            "session_id" | "sessionId" => *value = json!("s1"),
+            _ => {}
+        }
+    }
+    payload
+}
+
+/// The end of a transcript, as it was recorded.
+fn transcript(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/payloads");
+    std::fs::read_to_string(folder.join(name)).unwrap()
+}
+
+/// A stop of each client, in a project.
 fn payloads(scene: &Scene) -> Vec<(&'static str, Value)> {
     let root = scene.root();
     let transcript = scene.path("transcript.jsonl");
+    let recorded = |name: &str| recorded(scene, name);
     vec![
-        (
-            "codex",
-            json!({ "session_id": "s1", "turn_id": "t1", "model": "gpt-5", "transcript_path": null, "cwd": root, "hook_event_name": "Stop", "permission_mode": "default", "stop_hook_active": false, "last_assistant_message": "Done." }),
-        ),
-        (
-            "gemini",
-            json!({ "session_id": "s1", "transcript_path": transcript, "cwd": root, "hook_event_name": "AfterAgent", "timestamp": "2026-01-31T10:00:00Z", "prompt": "do it", "prompt_response": "Done.", "stop_hook_active": false }),
-        ),
-        (
-            "qwen",
-            json!({ "session_id": "s1", "transcript_path": transcript, "cwd": root, "hook_event_name": "Stop", "timestamp": "2026-01-31T10:00:00Z", "stop_hook_active": false, "last_assistant_message": "Done." }),
-        ),
-        (
-            "copilot",
-            json!({ "sessionId": "s1", "timestamp": 1_760_000_000_000_i64, "cwd": root, "transcriptPath": transcript, "stopReason": "end_turn" }),
-        ),
-        (
-            "copilot",
-            json!({ "session_id": "s1", "cwd": root, "transcript_path": transcript, "stop_reason": "end_turn", "hook_event_name": "Stop" }),
-        ),
+        ("codex", recorded("codex-Stop.json")),
+        ("gemini", recorded("gemini-AfterAgent.json")),
+        ("qwen", recorded("qwen-Stop.json")),
+        ("qwen", recorded("qwen-0.15.10-Stop-first.json")),
+        ("copilot", recorded("copilot-agentStop.json")),
+        ("copilot", recorded("copilot-Stop.json")),
         (
             "vscode",
             json!({ "timestamp": "2026-01-31T10:00:00Z", "cwd": root, "sessionId": "s1", "hookEventName": "Stop", "transcript_path": transcript, "stop_hook_active": false }),
         ),
         (
             "cursor",
-            json!({ "conversation_id": "s1", "generation_id": "g1", "hook_event_name": "stop", "workspace_roots": [root], "status": "completed", "loop_count": 0 }),
+            json!({ "conversation_id": "s1", "generation_id": "g1", "hook_event_name": "stop", "workspace_roots": [root], "status": "completed", "loop_count": 0, "cursor_version": "2.0", "model": "m" }),
         ),
+        ("droid", recorded("droid-Stop.json")),
         (
-            "droid",
-            json!({ "session_id": "s1", "transcript_path": transcript, "cwd": root, "permission_mode": "off", "hook_event_name": "Stop", "stop_hook_active": false }),
+            // What our own plugin sends.
+            "opencode",
+            json!({ "hook_event_name": "stop", "cwd": root, "session_id": "s1", "stop_hook_active": false, "last_assistant_message": "Done." }),
         ),
         (
             "antigravity",
@@ -55,6 +69,9 @@ fn payloads(scene: &Scene) -> Vec<(&'static str, Value)> {
         ),
     ]
 }
+
+/// Clients that show `systemMessage`; the others have it in their logs.
+const SHOWS: &[&str] = &["codex", "gemini", "qwen", "opencode"];
 
 #[test]
 fn every_client_is_told_to_go_on_in_its_own_words() {
@@ -66,6 +83,7 @@ fn every_client_is_told_to_go_on_in_its_own_words() {
         ("vscode", "/hookSpecificOutput/reason"),
         ("cursor", "/followup_message"),
         ("droid", "/reason"),
+        ("opencode", "/reason"),
         ("antigravity", "/reason"),
     ] {
         let count = payloads(&Scene::new()).iter().filter(|(it, _)| *it == client).count();
@@ -120,14 +138,18 @@ fn failures_are_let_go_with_a_word_in_the_log() {
     let scene = Scene::with_triage(1);
     scene.file(crate::scene::STATE, "not json");
     for (client, payload) in payloads(&scene) {
-        let (ran, said) = fire(&scene, client, &payload);
+        let (ran, mut said) = fire(&scene, client, &payload);
+        let message = said.as_object_mut().unwrap().remove("systemMessage");
         assert_eq!((ran.code, said), (Some(0), let_go(client)), "{client}");
-        assert!(ran.stderr.contains("phasegate: "), "{client}: {ran:?}");
+        assert_eq!(message.is_some(), SHOWS.contains(&client), "{client}");
+        let shown = message.map_or(ran.stderr.clone(), |text| text.to_string());
+        assert!(shown.contains("phasegate: "), "{client}: {ran:?}");
         for input in ["", "\u{feff}{}", "nonsense"] {
             let mut command = scene.command();
             command.args(["hook", "stop", "--client", client]);
             let ran = finish(scene.spawn(command, input.as_bytes()));
-            let said: Value = serde_json::from_str(&ran.stdout).unwrap();
+            let mut said: Value = serde_json::from_str(&ran.stdout).unwrap();
+            said.as_object_mut().unwrap().remove("systemMessage");
             assert_eq!((ran.code, said), (Some(0), let_go(client)), "{client}: {input:?}");
         }
     }
@@ -144,7 +166,7 @@ fn blocks_of_a_workflow_that_wants_an_exit_code_have_none_for_others() {
 
 #[test]
 fn a_run_ends_one_below_the_cap_of_each_client() {
-    for (client, cap) in [("cursor", 5), ("qwen", 8)] {
+    for (client, cap) in [("qwen", 8), ("copilot", 8)] {
         let scene = Scene::with_triage(200);
         let all = payloads(&scene);
         let (_, payload) = all.iter().find(|(it, _)| *it == client).unwrap();
@@ -153,14 +175,11 @@ fn a_run_ends_one_below_the_cap_of_each_client() {
             // Work goes on, so that only the client's own count can end the turn.
             scene.result(stop, true, "g");
             let mut payload = payload.clone();
-            if client == "cursor" {
-                payload["loop_count"] = json!(stop);
-            } else {
-                payload["stop_hook_active"] = json!(stop > 0);
-            }
+            payload["stop_hook_active"] = json!(stop > 0);
             let (ran, said) = fire(&scene, client, &payload);
-            if said == json!({}) {
-                assert!(ran.stderr.contains("ended this turn as capped"), "{client}: {ran:?}");
+            if said.get("decision").is_none() {
+                let told = format!("{}{}", ran.stdout, ran.stderr);
+                assert!(told.contains("ended this turn as capped"), "{client}: {ran:?}");
                 break;
             }
             blocks += 1;
@@ -321,4 +340,214 @@ fn an_old_client_that_forgets_the_arguments_is_not_trapped() {
     let ran = finish(scene.spawn(scene.command(), scene.payload().to_string().as_bytes()));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(ran.stderr.contains("Usage: phasegate"), "{ran:?}");
+}
+
+#[test]
+fn a_client_without_a_cap_is_not_capped_for_one() {
+    for (client, count) in [("gemini", 12), ("codex", 12), ("droid", 12), ("cursor", 12)] {
+        let scene = Scene::with_triage(200);
+        let all = payloads(&scene);
+        let (_, payload) = all.iter().find(|(it, _)| *it == client).unwrap();
+        for stop in 0..count {
+            scene.result(stop, true, "g");
+            let mut payload = payload.clone();
+            if client == "cursor" {
+                payload["loop_count"] = json!(stop);
+            } else {
+                payload["stop_hook_active"] = json!(stop > 0);
+            }
+            let (ran, said) = fire(&scene, client, &payload);
+            let told = said.get("reason").or(said.get("followup_message"));
+            assert!(told.is_some(), "{client}, stop {stop}: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stop_of_a_sub_agent_takes_no_run_from_its_session() {
+    let scene = Scene::with_triage(3);
+    let mut of_agent = recorded(&scene, "copilot-agentStop-of-subagent.json");
+    of_agent["sessionId"] = json!("agent");
+    of_agent["parentAgentId"] = json!("s1");
+    let (ran, said) = fire(&scene, "copilot", &of_agent);
+    assert_eq!((ran.code, said), (Some(0), json!({})));
+    assert!(scene.journal("triage/web").is_empty());
+    // The session has the run, also after a stop of its sub-agent.
+    let stop = recorded(&scene, "copilot-agentStop.json");
+    assert_eq!(fire(&scene, "copilot", &stop).1["decision"], "block");
+    assert_eq!(fire(&scene, "copilot", &of_agent).1, json!({}));
+    let ledger = scene.json(".phasegate/runs/triage/web/run.json");
+    assert_eq!(ledger["session"]["owner"]["session"], "s1", "{ledger}");
+}
+
+#[test]
+fn a_client_that_calls_every_stop_a_second_one_is_blocked_all_the_same() {
+    let scene = Scene::with_triage(3);
+    let first = recorded(&scene, "qwen-0.15.10-Stop-first.json");
+    assert_eq!(first["stop_hook_active"], true);
+    assert_eq!(fire(&scene, "qwen", &first).1["decision"], "block");
+    // A newer version says it truly: that is another hook's block.
+    let scene = Scene::with_triage(3);
+    let later = recorded(&scene, "qwen-Stop-after-block.json");
+    assert_eq!(fire(&scene, "qwen", &later).1.get("decision"), None);
+}
+
+#[test]
+fn a_stop_after_a_tool_call_follows_our_block_whatever_the_client_says() {
+    let scene = Scene::with_triage(3);
+    let first = recorded(&scene, "gemini-AfterAgent.json");
+    assert_eq!(fire(&scene, "gemini", &first).1["decision"], "deny");
+    // Nothing has changed, and the client says that the stop follows no block: the run is stuck.
+    let again = recorded(&scene, "gemini-AfterAgent-after-block-and-tool.json");
+    assert_eq!(again["stop_hook_active"], false);
+    let (ran, said) = fire(&scene, "gemini", &again);
+    assert_eq!(said.get("decision"), None, "{ran:?}");
+    assert!(said["systemMessage"].as_str().unwrap().contains("is stuck"), "{said}");
+}
+
+/// A gate that waits for a word in the last message.
+const WORD: &str = "name = \"word\"\nabout = \"x\"\ninitial = \"a\"\nreentry = \"always\"\n[phase.a]\nrules = [\n{ on = \"stop\", when = \"'COMPLETE' in last_message()\", goto = \"b\", allow = \"done\" },\n{ on = \"stop\", block = \"You said: {{ last_message() }}\" },\n]\n[phase.b]\nfinal = true\n";
+
+fn word_scene() -> Scene {
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/word.toml", WORD);
+    scene.ok(&["word", "start", "--name", "x"]);
+    scene
+}
+
+#[test]
+fn the_last_message_is_read_where_the_client_does_not_send_it() {
+    for (client, payload, lines) in [
+        ("droid", "droid-Stop-after-block.json", "droid-transcript-tail.jsonl"),
+        ("copilot", "copilot-agentStop-after-block.json", "copilot-transcript-tail.jsonl"),
+    ] {
+        let scene = word_scene();
+        let mut payload = recorded(&scene, payload);
+        if client == "copilot" {
+            // As the transcript's own line of the hook has it.
+            payload["timestamp"] = json!(1_794_825_201_297_i64);
+        }
+        scene.file("transcript.jsonl", transcript(lines));
+        let (ran, said) = fire(&scene, client, &payload);
+        assert_eq!(said.get("decision"), None, "{client}: {ran:?}");
+        assert_eq!(scene.json(".phasegate/word/x.json")["phase"], "b", "{client}");
+    }
+}
+
+#[test]
+fn a_transcript_that_lags_behind_is_waited_for() {
+    let scene = word_scene();
+    let mut payload = recorded(&scene, "copilot-agentStop-after-block.json");
+    payload["timestamp"] = json!(1_794_825_201_297_i64);
+    // At first the file has only what was said to the agent.
+    let lines = transcript("copilot-transcript-tail.jsonl");
+    let (before, _) = lines.split_once('\n').unwrap();
+    scene.file("transcript.jsonl", format!("{before}\n"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(150));
+            scene.file("transcript.jsonl", &lines);
+        });
+        let (ran, said) = fire(&scene, "copilot", &payload);
+        assert_eq!(said, json!({}), "{ran:?}");
+    });
+    assert_eq!(scene.json(".phasegate/word/x.json")["phase"], "b");
+    // One that never comes is not waited for without an end.
+    let scene = word_scene();
+    payload["cwd"] = json!(scene.root());
+    payload["transcriptPath"] = json!(scene.path("transcript.jsonl"));
+    let began = std::time::Instant::now();
+    assert_eq!(fire(&scene, "copilot", &payload).1["decision"], "block");
+    assert!(began.elapsed() < std::time::Duration::from_secs(5));
+}
+
+#[test]
+fn only_the_last_message_counts_where_a_client_sends_all_that_was_said() {
+    let scene = word_scene();
+    let line = |kind: &str, text: &str| json!({ "type": kind, "content": text }).to_string();
+    let said = ["The word is not COMPLETE.", "All is fine now."];
+    let lines = [line("user", "do it"), line("gemini", said[0]), line("user", "go on")];
+    scene.file("transcript.jsonl", format!("{}\n{}\n", lines.join("\n"), line("gemini", said[1])));
+    let mut payload = recorded(&scene, "gemini-AfterAgent-after-block.json");
+    payload["prompt_response"] = json!(said.join("\n"));
+    let (ran, told) = fire(&scene, "gemini", &payload);
+    assert_eq!(
+        told["reason"].as_str().unwrap().lines().next(),
+        Some("You said: All is fine now."),
+        "{ran:?}"
+    );
+    // Where nothing tells where it begins, all of it counts.
+    std::fs::remove_file(scene.path("transcript.jsonl")).unwrap();
+    assert_eq!(fire(&scene, "gemini", &payload).1.get("decision"), None);
+}
+
+#[test]
+fn every_recorded_event_is_understood() {
+    let scene = Scene::new();
+    for (client, event, name) in [
+        ("codex", "session-start", "codex-SessionStart.json"),
+        ("codex", "session-end", "codex-SessionEnd.json"),
+        ("codex", "user-prompt-submit", "codex-UserPromptSubmit.json"),
+        ("codex", "subagent-stop", "codex-SubagentStop.json"),
+        ("gemini", "session-start", "gemini-SessionStart.json"),
+        ("gemini", "session-end", "gemini-SessionEnd.json"),
+        ("qwen", "session-start", "qwen-SessionStart.json"),
+        ("qwen", "subagent-stop", "qwen-SubagentStop.json"),
+        ("qwen", "user-prompt-submit", "qwen-UserPromptSubmit.json"),
+        ("copilot", "session-start", "copilot-sessionStart.json"),
+        ("copilot", "session-end", "copilot-sessionEnd.json"),
+        ("copilot", "subagent-stop", "copilot-subagentStop.json"),
+        ("copilot", "user-prompt-submit", "copilot-userPromptSubmitted.json"),
+        ("droid", "session-start", "droid-SessionStart.json"),
+        ("droid", "session-end", "droid-SessionEnd.json"),
+    ] {
+        let mut command = scene.command();
+        command.args(["hook", event, "--client", client]);
+        let payload = recorded(&scene, name).to_string();
+        let ran = finish(scene.spawn(command, payload.as_bytes()));
+        assert_eq!(
+            (ran.code, ran.stdout.trim(), ran.stderr.as_str()),
+            (Some(0), "{}", ""),
+            "{name}"
+        );
+    }
+    assert!(scene.journal("triage/web").is_empty());
+}
+
+#[test]
+fn a_session_that_begins_is_told_of_its_run_in_the_clients_way() {
+    for (client, stop, start, place) in [
+        (
+            "codex",
+            "codex-Stop.json",
+            "codex-SessionStart.json",
+            "/hookSpecificOutput/additionalContext",
+        ),
+        ("copilot", "copilot-agentStop.json", "copilot-sessionStart.json", "/additionalContext"),
+    ] {
+        let scene = Scene::with_triage(3);
+        fire(&scene, client, &recorded(&scene, stop));
+        let mut command = scene.command();
+        command.args(["hook", "session-start", "--client", client]);
+        let payload = recorded(&scene, start).to_string();
+        let ran = finish(scene.spawn(command, payload.as_bytes()));
+        let said: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let told = said.pointer(place).and_then(Value::as_str);
+        assert!(told.is_some_and(|told| told.contains("triage/web")), "{client}: {ran:?}");
+    }
+}
+
+#[test]
+fn the_table_in_the_documentation_is_the_one_of_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/clients.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (start, end) = ("<!-- drawn from the code -->\n\n", "\n<!-- end -->\n");
+    let (before, rest) = text.split_once(start).unwrap();
+    let (shown, after) = rest.split_once(end).unwrap();
+    let drawn = phasegate_clients::table::markdown();
+    if std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always") {
+        std::fs::write(&path, format!("{before}{start}{drawn}{end}{after}")).unwrap();
+        return;
+    }
+    assert!(shown == drawn, "INSTA_UPDATE=always writes it:\n{drawn}");
 }

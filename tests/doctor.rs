@@ -155,13 +155,7 @@ fn the_gate_is_switched_off_in_the_settings() {
 fn the_settings_are_no_json() {
     let scene = installed();
     scene.file(".claude/settings.local.json", "{ \"a\": ");
-    finds(
-        &scene,
-        "settings.claude",
-        "fail",
-        "is no valid JSON",
-        "mend .claude/settings.local.json",
-    );
+    finds(&scene, "settings.claude", "fail", "cannot be read", "mend .claude/settings.local.json");
 }
 
 #[test]
@@ -180,8 +174,122 @@ fn it_is_installed_twice() {
 #[test]
 fn two_clients_read_the_same_file() {
     let scene = installed();
-    assert_eq!(run(&scene, &["init", "--client", "cursor"]).code, Some(0));
+    assert_eq!(run(&scene, &["init", "--client", "vscode"]).code, Some(0));
     finds(&scene, "hook.twice", "warn", "may fire twice", "install it in one of them");
+}
+
+#[test]
+fn a_client_that_drops_arguments_fires_nothing_twice_unless_it_is_one_line() {
+    let scene = installed();
+    assert_eq!(run(&scene, &["init", "--client", "copilot"]).code, Some(0));
+    let is_twice = |scene: &Scene| rows(scene).iter().any(|row| row["id"] == "hook.twice");
+    assert!(!is_twice(&scene));
+    settings(&scene, |it| {
+        it["hooks"]["Stop"][0]["hooks"][0] =
+            json!({ "type": "command", "command": "phasegate hook stop --client claude" });
+    });
+    assert!(is_twice(&scene));
+}
+
+/// The rows about trust.
+fn trust_rows(scene: &Scene, client: &str) -> Vec<Value> {
+    let id = format!("hook.{client}.trust");
+    rows(scene).into_iter().filter(|row| row["id"] == id.as_str()).collect()
+}
+
+#[test]
+fn a_folder_that_its_client_does_not_trust_is_said() {
+    let scene = installed();
+    let root = scene.root().canonicalize().unwrap();
+    let above = root.parent().unwrap();
+    for (client, file, trusted) in [
+        (
+            "gemini",
+            "home/.gemini/trustedFolders.json",
+            json!({ root.to_str().unwrap(): "TRUST_FOLDER" }),
+        ),
+        (
+            "gemini",
+            "home/.gemini/trustedFolders.json",
+            json!({ root.join("x").to_str().unwrap(): "TRUST_PARENT" }),
+        ),
+        (
+            "gemini",
+            "home/.gemini/settings.json",
+            json!({ "security": { "folderTrust": { "enabled": false } } }),
+        ),
+        ("copilot", "home/.copilot/config.json", json!({ "trustedFolders": [root] })),
+        ("copilot", "home/.copilot/config.json", json!({ "trustedFolders": [above] })),
+    ] {
+        assert_eq!(run(&scene, &["init", "--client", client]).code, Some(0));
+        let said = trust_rows(&scene, client);
+        assert_eq!(said.len(), 1, "{client}: {said:?}");
+        assert_eq!(said[0]["status"], "fail");
+        assert!(said[0]["remediation"].as_str().unwrap().contains("trust the folder"), "{said:?}");
+        scene.file(file, trusted.to_string());
+        assert_eq!(trust_rows(&scene, client), Vec::<Value>::new(), "{client} {file}");
+        std::fs::remove_file(scene.path(file)).unwrap();
+    }
+    // A rule about the folder itself counts more than one about a folder above.
+    let rules =
+        json!({ above.to_str().unwrap(): "TRUST_FOLDER", root.to_str().unwrap(): "DO_NOT_TRUST" });
+    scene.file("home/.gemini/trustedFolders.json", rules.to_string());
+    assert_eq!(trust_rows(&scene, "gemini").len(), 1);
+}
+
+#[test]
+fn a_hook_that_its_client_does_not_trust_is_said() {
+    let scene = installed();
+    assert_eq!(run(&scene, &["init", "--client", "codex"]).code, Some(0));
+    let root = scene.root().canonicalize().unwrap();
+    let root = root.display();
+    let folder = format!("[projects.\"{root}\"]\ntrust_level = \"trusted\"\n");
+    let said = trust_rows(&scene, "codex");
+    assert!(said[0]["summary"].as_str().unwrap().contains("does not trust"), "{said:?}");
+    scene.file("home/.codex/config.toml", &folder);
+    let said = trust_rows(&scene, "codex");
+    let summary = said[0]["summary"].as_str().unwrap();
+    assert!(summary.contains("for SessionStart, SessionEnd, UserPromptSubmit, Stop"), "{said:?}");
+    assert!(said[0]["remediation"].as_str().unwrap().contains("Trust all"), "{said:?}");
+    // What version 0.166.0 writes for these hooks.
+    let hash = [
+        ("session_start", "e0e72ccd9b6b19835515bd0688d0adb67c32aec3b3a1f974c39d67a271c57c46"),
+        ("session_end", "12866c48522d9a863a24cd2f954b2924e1333edfe7eff27c55261eb7da84675c"),
+        ("user_prompt_submit", "19dfe78e0b67451eede1d372a60aef9c50f891f391af3310cb7c14b13ae5e477"),
+        ("stop", "85b67af6ed404e9a91f7bdf5dd009236d90bdc94b67d2e3116513d482c18eb21"),
+    ];
+    let state = |(event, hash): &(&str, &str)| {
+        format!(
+            "[hooks.state.\"{root}/.codex/hooks.json:{event}:0:0\"]\ntrusted_hash = \"sha256:{hash}\"\n"
+        )
+    };
+    let all: String = hash.iter().map(state).collect();
+    scene.file("home/.codex/config.toml", format!("{folder}{all}"));
+    assert_eq!(trust_rows(&scene, "codex"), Vec::<Value>::new());
+    // One that only tells signs of life is worth a look.
+    let stop: String = hash[3..].iter().map(state).collect();
+    scene.file("home/.codex/config.toml", format!("{folder}{stop}"));
+    let said = trust_rows(&scene, "codex");
+    assert_eq!((said.len(), &said[0]["status"]), (1, &json!("warn")));
+    // A hook that was changed since is another one.
+    scene.file(
+        "home/.codex/config.toml",
+        format!("{folder}{}", all.replace("sha256:85", "sha256:86")),
+    );
+    let said = trust_rows(&scene, "codex");
+    assert!(said[0]["summary"].as_str().unwrap().ends_with("our hook for Stop"), "{said:?}");
+    assert_eq!(said[0]["status"], "fail");
+}
+
+#[test]
+fn a_limit_on_a_hook_is_said() {
+    let scene = installed();
+    assert_eq!(run(&scene, &["init", "--client", "cursor"]).code, Some(0));
+    assert!(!rows(&scene).iter().any(|row| row["id"] == "settings.cursor"));
+    let text =
+        scene.read(".cursor/hooks.json").replace("\"loop_limit\": null", "\"loop_limit\": 3");
+    scene.file(".cursor/hooks.json", text);
+    finds(&scene, "settings.cursor", "warn", "told to go on 3 times", "loop_limit");
 }
 
 #[test]
@@ -325,6 +433,8 @@ fn two_clients_read_the_same_folder() {
     let scene = installed();
     assert_eq!(run(&scene, &["uninstall"]).code, Some(0));
     assert_eq!(run(&scene, &["init", "--client", "copilot,vscode"]).code, Some(0));
+    let trusted = json!({ "trustedFolders": [scene.root().canonicalize().unwrap()] });
+    scene.file("home/.copilot/config.json", trusted.to_string());
     finds(&scene, "hook.twice", "warn", "both read .github/hooks", "in one of them");
 }
 

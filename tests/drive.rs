@@ -226,3 +226,72 @@ fn a_driven_agent_leads_the_work_and_is_no_person() {
     assert_eq!(scene.read("ended").lines().count(), 4);
     assert_eq!(ran.code, Some(3), "{ran:?}");
 }
+
+/// An agent that speaks the Agent Client Protocol: it asks for a permission, says what it was told, and
+/// has a session that costs a quarter of a dollar each turn.
+const ACP: &str = r#"
+say() { printf '%s\n' "$1"; }
+update() { say "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s1\",\"update\":$1}}"; }
+text() { update "{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"$1\"}}"; }
+cost() { update "{\"sessionUpdate\":\"usage_update\",\"used\":10,\"size\":100,\"cost\":{\"amount\":$1,\"currency\":\"USD\"}}"; }
+while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9]*\).*/\1/p')
+  case $line in
+  *'"method":"initialize"'*) say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"protocolVersion\":1,\"agentCapabilities\":{\"loadSession\":true}}}" ;;
+  *'"method":"session/new"'*) echo new >>"$LOG"; say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"sessionId\":\"s1\"}}" ;;
+  *'"method":"session/load"'*)
+    echo load >>"$LOG"; text 'said before'; cost 0.25
+    say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{}}" ;;
+  *'"method":"session/prompt"'*)
+    prompt=$id
+    say '{"jsonrpc":"2.0","id":"p1","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c1"},"options":[{"optionId":"no","name":"No","kind":"reject_once"},{"optionId":"yes","name":"Yes","kind":"allow_once"}]}}' ;;
+  *'"id":"p1"'*)
+    case $line in *'"optionId":"yes"'*) echo allowed >>"$LOG" ;; esac
+    text 'I work.'
+    update '{"sessionUpdate":"tool_call","toolCallId":"c1","title":"write"}'
+    printf x >>NOTES.md; text 'Part one, '; text 'part two.'
+    if grep -q load "$LOG"; then cost 0.5; else cost 0.25; fi
+    say "{\"jsonrpc\":\"2.0\",\"id\":$prompt,\"result\":{\"stopReason\":\"end_turn\"}}" ;;
+  esac
+done
+"#;
+
+#[test]
+fn an_agent_that_speaks_acp_is_driven_in_one_conversation() {
+    let scene = Scene::new();
+    let gate = "name = \"two\"\nabout = \"x\"\ninitial = \"a\"\n[phase.a]\nrules = [\n{ on = \"stop\", when = \"text('NOTES.md') | length < 2\", block = \"More than: {{ last_message() }}\" },\n{ on = \"stop\", goto = \"b\", allow = \"done\" },\n]\n[phase.b]\nfinal = true\n";
+    scene.file(".phasegate/workflows/two.toml", gate).file("agent.sh", ACP);
+    scene.ok(&["two", "start", "--name", "x"]);
+    let mut command = scene.command();
+    command.env("LOG", scene.path("log"));
+    command.args(["drive", "two", "--acp", "--", "sh", "agent.sh"]);
+    let ran = finish(scene.spawn(command, b""));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("two/x: ALLOW done"), "{ran:?}");
+    // The second turn has loaded the session of the first, and each permission was given.
+    assert_eq!(scene.read("log"), "new\nallowed\nload\nallowed\n");
+    // Only what was said last, after the tool, and nothing of what was said before.
+    let reasons: Vec<String> = scene
+        .journal("two/x")
+        .iter()
+        .filter_map(|line| line["answer"]["reason"].as_str().map(str::to_string))
+        .collect();
+    assert!(reasons[1].starts_with("More than: Part one, part two."), "{reasons:?}");
+    // A quarter for each turn, not what the session has cost in all.
+    assert!(ran.stderr.contains("turn 2") && ran.stderr.contains("$0.25"), "{ran:?}");
+    let spent = &scene.json(".phasegate/runs/two/x/run.json")["work"]["tally"];
+    assert!(spent.to_string().contains("500000"), "{spent}");
+}
+
+#[test]
+fn an_acp_agent_that_cannot_be_started_is_said() {
+    let scene = Scene::new();
+    let gate = "name = \"two\"\nabout = \"x\"\ninitial = \"a\"\n[phase.a]\nrules = [{ on = \"stop\", block = \"go on\" }]\n[phase.b]\nfinal = true\n";
+    scene.file(".phasegate/workflows/two.toml", gate);
+    scene.ok(&["two", "start", "--name", "x"]);
+    let ran = scene.run(&["drive", "two", "--acp", "--", "there-is-none"]);
+    assert_eq!(ran.code, Some(10), "{ran:?}");
+    assert!(ran.stderr.contains("there-is-none: No such file"), "{ran:?}");
+    let ran = scene.run(&["drive", "two", "--acp"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}

@@ -12,6 +12,7 @@ const ODD: &[(&str, &str)] = &[
     ),
     (".mcp.json", "{\"mcpServers\":{\"other\":{\"command\":\"x\"}}}"),
     (".codex/hooks.json", "{}"),
+    (".codex/config.toml", "# mine\nmodel = \"gpt\"\n\n[mcp_servers.other]\ncommand = \"x\"\n"),
     (".gemini/settings.json", "{\"theme\":\"dark\",\"hooks\":{}}"),
     (".qwen/settings.json", "{\n\n  \"hooks\" : {\n    \"Stop\" : [ ]\n  }\n\n}"),
     (".cursor/hooks.json", "{\r\n\t\"version\": 1,\r\n\t\"hooks\": {\r\n\t}\r\n}\r\n"),
@@ -21,13 +22,14 @@ const ODD: &[(&str, &str)] = &[
         "// servers\n{\n\t\"servers\": {\n\t\t\"a\": { \"command\": \"a\" }\n\t}\n}\n",
     ),
     (".factory/settings.json", "{\n  \"a\": [1, 2,\n    3]\n}\n"),
+    ("opencode.json", "{\n  \"theme\": \"dark\", // mine\n  \"mcp\": {}\n}\n"),
     (
         ".agents/hooks.json",
         "{\n  \"lint\": {\n    \"Stop\": [{ \"command\": \"make lint\" }]\n  }\n}\n",
     ),
 ];
 
-const ALL: &str = "claude,codex,gemini,qwen,copilot,vscode,cursor,droid,antigravity";
+const ALL: &str = "claude,codex,gemini,qwen,copilot,vscode,cursor,droid,opencode,antigravity";
 
 fn odd() -> Scene {
     let scene = Scene::bare();
@@ -66,7 +68,8 @@ fn settings_survive_init_and_uninstall_byte_for_byte() {
     assert_eq!(claude["hooks"]["SessionStart"][0]["hooks"][0]["args"][1], "session-start");
     assert_eq!(plain(&scene.read(".mcp.json"))["mcpServers"]["phasegate"]["args"][0], "mcp");
     let gemini = plain(&scene.read(".gemini/settings.json"));
-    assert_eq!(gemini["hooks"]["AfterAgent"][0]["hooks"][0]["timeout"], 60_000);
+    assert_eq!(gemini["hooks"]["AfterAgent"][0]["hooks"][0]["timeout"], 300_000);
+    assert_eq!(gemini["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"], 30_000);
     assert_eq!(
         plain(&scene.read(".cursor/hooks.json"))["hooks"]["stop"][0]["command"],
         "phasegatehookstop--clientcursor"
@@ -75,6 +78,20 @@ fn settings_survive_init_and_uninstall_byte_for_byte() {
         plain(&scene.read(".qwen/settings.json"))["hooks"]["Stop"][0]["hooks"][0]["type"],
         "command"
     );
+    assert_eq!(
+        plain(&scene.read(".qwen/settings.json"))["hooks"]["Stop"][0]["hooks"][0]["timeout"],
+        60_000
+    );
+    let cursor = plain(&scene.read(".cursor/hooks.json"));
+    assert_eq!(cursor["hooks"]["stop"][0].get("loop_limit"), Some(&Value::Null));
+    let codex = scene.read(".codex/config.toml");
+    assert!(
+        codex.ends_with("\n\n[mcp_servers.phasegate]\ncommand = \"phasegate\"\nargs = [\"mcp\"]\n"),
+        "{codex}"
+    );
+    for path in [".github/mcp.json", ".factory/mcp.json"] {
+        assert_eq!(plain(&scene.read(path))["mcpServers"]["phasegate"]["args"][0], "mcp", "{path}");
+    }
     let antigravity = plain(&scene.read(".agents/hooks.json"));
     assert_eq!(antigravity["lint"]["Stop"][0]["command"], "makelint");
     assert_eq!(antigravity["phasegate"]["Stop"][0]["timeout"], 30);
@@ -91,6 +108,7 @@ fn settings_survive_init_and_uninstall_byte_for_byte() {
         assert_eq!(&scene.read(path), text, "{path}");
     }
     assert!(!scene.exists(".github"), "what was made only for us is gone");
+    assert!(!scene.exists(".opencode"), "and so is the plugin");
     assert!(scene.ok(&["uninstall"]).contains("nothing of ours"));
 }
 
@@ -106,6 +124,10 @@ fn what_is_ours_is_removed_also_where_nobody_remembers_how_it_came_there() {
     for (path, text) in ODD {
         let now = scene.read(path);
         assert!(!now.contains("phasegate"), "{path}: {now}");
+        if *path == ".codex/config.toml" {
+            assert_eq!(now, *text);
+            continue;
+        }
         if !text.contains("{}")
             && !text.contains("[ ]")
             && !text.contains("{ }")
@@ -166,7 +188,12 @@ fn for_a_user_it_is_the_users_own_files() {
     scene.ok(&["uninstall", "--user"]);
     assert_eq!(scene.read("home/.claude/settings.json"), "{}\n");
     assert!(!scene.exists("home/.codex"));
-    let ran = scene.run(&["init", "--user", "--client", "copilot"]);
+    scene.ok(&["init", "--user", "--client", "copilot,codex"]);
+    assert!(scene.read("home/.copilot/hooks/phasegate.json").contains("agentStop"));
+    assert!(scene.read("home/.copilot/mcp-config.json").contains("mcpServers"));
+    scene.ok(&["uninstall", "--user"]);
+    assert!(!scene.exists("home/.copilot") && !scene.exists("home/.codex"));
+    let ran = scene.run(&["init", "--user", "--client", "vscode"]);
     assert!(ran.stderr.contains("for a project only"), "{ran:?}");
 }
 
@@ -225,4 +252,58 @@ fn what_was_empty_is_empty_again() {
     scene.ok(&["uninstall"]);
     assert_eq!(scene.read(".claude/settings.json"), "\n");
     assert!(scene.path(".codex").is_dir());
+}
+
+#[test]
+fn a_table_does_not_get_where_it_does_not_fit() {
+    let scene = Scene::bare();
+    let own = "mcp_servers = { phasegate = { command = \"mine\" } }\n";
+    scene.file(".codex/config.toml", own);
+    scene.ok(&["init", "--client", "codex"]);
+    assert_eq!(scene.read(".codex/config.toml"), own);
+    let inline = "mcp_servers = { other = { command = \"x\" } }\n";
+    scene.file(".codex/config.toml", inline);
+    let ran = scene.run(&["init", "--client", "codex"]);
+    assert!(ran.stderr.contains("does not fit into it"), "{ran:?}");
+    scene.file(".codex/config.toml", "not toml at all\n");
+    let ran = scene.run(&["init", "--client", "codex"]);
+    assert!(ran.stderr.contains(".codex/config.toml cannot be changed"), "{ran:?}");
+    assert_eq!(scene.read(".codex/config.toml"), "not toml at all\n");
+}
+
+#[test]
+fn what_a_person_must_do_before_it_works_is_said() {
+    let scene = Scene::bare();
+    for (client, words) in [
+        ("codex", "Trust all and continue"),
+        ("gemini", "trust the folder"),
+        ("copilot", "trust the folder"),
+    ] {
+        let said = scene.ok(&["init", "--client", client]);
+        assert!(said.contains("Before it works: ") && said.contains(words), "{client}: {said}");
+    }
+    for client in ["claude", "qwen", "droid"] {
+        let said = scene.ok(&["init", "--client", client]);
+        assert!(!said.contains("Before it works"), "{client}: {said}");
+    }
+}
+
+#[test]
+fn a_program_of_ours_that_somebody_has_changed_stays() {
+    let scene = Scene::bare();
+    let place = ".opencode/plugins/phasegate.js";
+    scene.ok(&["init", "--client", "opencode"]);
+    let own = scene.read(place);
+    // Nobody remembers how it came there, and it is ours all the same.
+    std::fs::remove_file(scene.path(".phasegate/installed.json")).unwrap();
+    scene.ok(&["uninstall"]);
+    assert!(!scene.exists(place));
+    scene.file(place, format!("{own}// mine\n"));
+    let ran = scene.run(&["init", "--client", "opencode"]);
+    assert!(
+        ran.stderr.contains("phasegate.js cannot be changed: it is not as we write it"),
+        "{ran:?}"
+    );
+    scene.ok(&["uninstall"]);
+    assert!(scene.read(place).ends_with("// mine\n"));
 }

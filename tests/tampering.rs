@@ -305,3 +305,34 @@ fn what_is_noticed_before_a_check_is_still_said_after_it() {
         "{told}"
     );
 }
+
+#[test]
+fn an_agent_is_known_by_what_is_above_it_where_its_own_environment_is_empty() {
+    let scene = with_gate();
+    scene.file(PLACE, GATE.replace("not exists('NOTES.md')", "false"));
+    let phasegate = env!("CARGO_BIN_EXE_phasegate");
+    let (home, path) = (scene.path("home"), std::env::var("PATH").unwrap());
+    let accept = format!(
+        "env -i HOME={} PATH={path} {phasegate} accept-definition notes/notes --reason x\nexit $?\n",
+        home.display()
+    );
+    // A client is often a script, and its process is called as what runs it.
+    scene.file("bin/gemini", &accept).file("plain", &accept);
+    std::os::unix::fs::symlink("/bin/sh", scene.path("bin/node")).unwrap();
+    let run = |words: &[&str], variable: Option<&str>| {
+        let mut command = std::process::Command::new(words[0]);
+        command.args(&words[1..]).current_dir(scene.root()).env_clear().env("PATH", &path);
+        command.envs(variable.map(|name| (name, "1")));
+        crate::scene::finish(scene.spawn(command, b"")).stderr
+    };
+    let node = scene.path("bin/node").display().to_string();
+    let said = run(&[&node, "bin/gemini"], None);
+    assert!(said.contains("this runs inside of gemini"), "{said}");
+    for name in ["GEMINI_CLI", "QWEN_CODE", "COPILOT_CLI", "CODEX_SESSION_ID", "CLAUDECODE"] {
+        let said = run(&["/bin/sh", "plain"], Some(name));
+        assert!(said.contains(&format!("({name} is set above)")), "{name}: {said}");
+    }
+    // A file of that name that nothing runs is only a file.
+    let said = run(&["/bin/sh", "plain", "bin/gemini"], None);
+    assert!(said.contains("there is no terminal"), "{said}");
+}

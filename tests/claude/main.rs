@@ -3,7 +3,11 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod api;
+#[path = "../real/mod.rs"]
+#[allow(dead_code, reason = "shared with the tests of the other clients")]
+mod real;
+use real::api;
+
 mod client;
 mod scene;
 

@@ -20,9 +20,15 @@ pub struct Claude;
 static FACTS: Facts = Facts {
     name: "claude",
     title: "Claude Code",
+    versions: &["2.1.325", "2.1.197"],
     program: Some("claude"),
     processes: &["claude"],
     marks: &[".claude"],
+    signs: &[
+        ("SessionStart", "session-start", 30),
+        ("SessionEnd", "session-end", 30),
+        ("UserPromptSubmit", "user-prompt-submit", 30),
+    ],
     seconds: 9 * 60,
     // Any tool call in between begins the count anew.
     cap: Some(Cap { most: 8, on_all: false, variable: Some("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP") }),
@@ -32,21 +38,14 @@ static FACTS: Facts = Facts {
     inside: &["CLAUDE_CODE_SESSION_ID", "CLAUDECODE"],
     quirks: &[
         Quirk::HeedsExit,
-        Quirk::TakesMessages,
+        Quirk::ShowsMessages,
+        Quirk::TakesContext,
         Quirk::PlainJson,
         Quirk::RunsEqualOnce,
         Quirk::HasPlugin,
     ],
     ..Facts::COMMON
 };
-
-/// The events that we install a hook for, our names for them, and the seconds that it gets.
-const EVENTS: &[(&str, &str, u64)] = &[
-    ("Stop", "stop", 600),
-    ("SessionStart", "session-start", 30),
-    ("SessionEnd", "session-end", 30),
-    ("UserPromptSubmit", "user-prompt-submit", 30),
-];
 
 /// Its hooks would ask us about an agent that we have started, and its output has one shape only
 /// without `verbose`.
@@ -65,13 +64,14 @@ impl Client for Claude {
     }
 
     fn settings(&self, scope: Scope) -> Vec<Settings> {
-        let hook = |(event, name, seconds): &(&'static str, &str, u64)| {
+        let hook = |(event, name, seconds): (&'static str, &str, u64)| {
             let args = ["hook", name, "--client", FACTS.name];
             let own =
                 json!({ "type": "command", "command": NAME, "args": args, "timeout": seconds });
             Entry::hook(event, group(&own))
         };
-        let hooks = EVENTS.iter().map(hook).collect();
+        let all = [(FACTS.stop, "stop", 600)].into_iter().chain(FACTS.signs.iter().copied());
+        let hooks = all.map(hook).collect();
         let mut all = vec![Settings::new(".claude/settings.json", hooks)];
         // A user's servers are in a file that the client rewrites all the time.
         if scope == Scope::Project {

@@ -11,7 +11,7 @@ use crate::facts::{Cap, Facts, Quirk};
 use crate::headless::Dialogue;
 use crate::outside;
 use crate::payload::{self, Payload, Sample, StatusLine};
-use crate::problem::{self, Problem};
+use crate::problem::{self, Here, Problem};
 use crate::reply::{self, Reply};
 use crate::settings::{self, Hook, Scope, Settings};
 use crate::transcript::{self, Line};
@@ -53,6 +53,12 @@ pub trait Client: fmt::Debug + Sync {
         Map::new()
     }
 
+    /// Adds what the agent is told at an event to an answer.
+    fn add_context(&self, members: &mut Map<String, Value>, event: &str, context: &str) {
+        let output = json!({ "hookEventName": event, "additionalContext": context });
+        members.insert("hookSpecificOutput".into(), output);
+    }
+
     /// The reason in an answer that tells it to go on.
     fn reason(&self, answer: &Value) -> Option<String> {
         reply::reason(answer, self.facts().decisions)
@@ -69,9 +75,24 @@ pub trait Client: fmt::Debug + Sync {
         None
     }
 
+    /// The command that a program of ours starts, and its seconds, where a text is that program.
+    fn program_hook(&self, _text: &str) -> Option<(Vec<String>, u64)> {
+        None
+    }
+
     /// Why a version of it cannot run what we install.
     fn outdated(&self, _version: &str) -> Option<Problem> {
         None
+    }
+
+    /// What a person has not consented to yet, so that it does not run the hook in a file.
+    fn untrusted(&self, _hooks: &Path, _here: &Here) -> Option<Problem> {
+        None
+    }
+
+    /// What else is wrong in a file of its settings, which is shown by this name.
+    fn own_problems(&self, _shown: &str, _settings: &Value) -> Vec<Problem> {
+        Vec::new()
     }
 
     /// A line of its transcript; none where it says nothing about who spoke.
@@ -138,14 +159,11 @@ impl dyn Client + '_ {
             Some(reason) => self.go_on(reason),
             None => self.let_go(),
         };
-        if self.has(Quirk::TakesMessages) {
-            if let Some(message) = &reply.message {
-                members.insert("systemMessage".into(), message.as_str().into());
-            }
-            if let Some((event, context)) = &reply.context {
-                let output = json!({ "hookEventName": event, "additionalContext": context });
-                members.insert("hookSpecificOutput".into(), output);
-            }
+        if let (Some(message), true) = (&reply.message, self.has(Quirk::ShowsMessages)) {
+            members.insert("systemMessage".into(), message.as_str().into());
+        }
+        if let (Some((event, context)), true) = (&reply.context, self.has(Quirk::TakesContext)) {
+            self.add_context(&mut members, event, context);
         }
         members
     }
@@ -153,7 +171,7 @@ impl dyn Client + '_ {
     /// What it takes from an answer to a stop.
     pub fn heard(&self, answer: &Value) -> Reply {
         let message = answer.get("systemMessage").and_then(Value::as_str).map(str::to_string);
-        let message = message.filter(|_| self.has(Quirk::TakesMessages));
+        let message = message.filter(|_| self.has(Quirk::ShowsMessages));
         Reply { block: self.reason(answer), message, context: None }
     }
 
@@ -184,12 +202,14 @@ impl dyn Client + '_ {
     pub fn hooks_in(&self, file: &Path) -> Result<Vec<Hook>, String> {
         let text = outside::read_text(file, outside::MAX_SETTINGS);
         let text = text.map_err(|error| error.to_string())?;
-        let value = settings::value(&text)?;
+        let value = settings::read(file, &text)?;
         let mut found = Vec::new();
         for hooks in self.stop_hooks(&value) {
             settings::own_hooks(hooks, self.facts().timeouts, file, &mut found);
         }
-        if let Some((command, seconds)) = self.plugin_hook(&value) {
+        for (command, seconds) in
+            self.plugin_hook(&value).into_iter().chain(self.program_hook(&text))
+        {
             found.push(Hook { file: file.to_path_buf(), command, seconds: Some(seconds) });
         }
         Ok(found)
@@ -197,7 +217,14 @@ impl dyn Client + '_ {
 
     /// What keeps hooks from working in a file of its settings that can be read.
     pub fn problems(&self, shown: &str, text: &str, settings: &Value) -> Vec<Problem> {
-        problem::in_settings(self.facts(), shown, text, settings)
+        let mut found = problem::in_settings(self.facts(), shown, text, settings);
+        found.extend(self.own_problems(shown, settings));
+        found
+    }
+
+    /// Waits until a transcript is up to date, for a bounded time, where it lags behind the hook.
+    pub fn catch_up(&self, transcript: &Path, mark: &str) {
+        transcript::wait_for(transcript, mark);
     }
 
     /// What the agent said since the user last spoke, oldest first. Lines that cannot be read are

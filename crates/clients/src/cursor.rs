@@ -1,4 +1,5 @@
-//! Cursor. It is told to go on by a message, and counts how often that was.
+//! Cursor. It is told to go on by a message, and counts how often that was. Known from the code of
+//! `@cursor/sdk` 1.0.32; never run by us.
 
 use std::path::PathBuf;
 
@@ -6,10 +7,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::client::Client;
-use crate::facts::{Cap, Facts};
+use crate::facts::{Facts, Quirk};
 use crate::payload::{Payload, Sample, told};
+use crate::problem::Problem;
 use crate::reply;
-use crate::settings::{Entry, Scope, Settings, stop_line};
+use crate::settings::{self, Entry, Scope, Settings, stop_line};
 
 #[derive(Debug)]
 pub struct Cursor;
@@ -20,8 +22,8 @@ static FACTS: Facts = Facts {
     processes: &["cursor-agent"],
     marks: &[".cursor"],
     stop: "stop",
-    cap: Some(Cap { most: 5, on_all: true, variable: None }),
     also_reads: &["claude"],
+    quirks: &[Quirk::DropsArguments],
     ..Facts::COMMON
 };
 
@@ -48,7 +50,9 @@ impl Client for Cursor {
     }
 
     fn settings(&self, _: Scope) -> Vec<Settings> {
-        let hooks = vec![Entry::hook("stop", json!({ "command": stop_line(FACTS.name) }))];
+        // Without a limit of its own it asks a hook five times, and then ends the turn in silence.
+        let own = json!({ "command": stop_line(FACTS.name), "loop_limit": null });
+        let hooks = vec![Entry::hook("stop", own)];
         vec![
             Settings::new(".cursor/hooks.json", hooks).versioned(),
             Settings::new(".cursor/mcp.json", vec![Entry::server("mcpServers")]),
@@ -65,8 +69,8 @@ impl Client for Cursor {
             folder: sent.cwd.or_else(root),
             after_block: sent.stop_hook_active.or(sent.loop_count.map(|count| count > 0)),
             last_message: sent.last_assistant_message,
-            has_background_work: false,
             is_broken_off: matches!(sent.status.as_deref(), Some("aborted" | "error")),
+            ..Payload::default()
         })
     }
 
@@ -79,6 +83,23 @@ impl Client for Cursor {
             "status": "completed",
             "loop_count": u8::from(stop.after_block),
         })
+    }
+
+    fn own_problems(&self, shown: &str, settings: &Value) -> Vec<Problem> {
+        let hooks = settings.pointer("/hooks/stop").and_then(Value::as_array);
+        let is_own = |hook: &&Value| settings::is_hook(&hook.to_string());
+        let own = hooks.into_iter().flatten().filter(is_own);
+        let limited = own.filter(|hook| hook.get("loop_limit") != Some(&Value::Null));
+        let problem = |hook: &Value| {
+            let limit = hook.get("loop_limit").and_then(Value::as_u64).unwrap_or(5);
+            Problem {
+                is_fatal: false,
+                opens: false,
+                summary: format!("{shown} lets {} be told to go on {limit} times", FACTS.title),
+                remedy: format!("add `\"loop_limit\": null` to the hook in {shown}"),
+            }
+        };
+        limited.map(problem).collect()
     }
 
     fn go_on(&self, reason: &str) -> Map<String, Value> {

@@ -1,10 +1,13 @@
 //! Factory Droid.
 
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::client::Client;
-use crate::facts::Facts;
-use crate::settings::{Entry, Scope, Settings, group, stop_line};
+use crate::facts::{Facts, Quirk};
+use crate::headless::{Dialogue, Spoken, words};
+use crate::settings::{self, Entry, Scope, Settings};
+use crate::transcript::{Line, Speaker};
 
 #[derive(Debug)]
 pub struct Droid;
@@ -12,9 +15,13 @@ pub struct Droid;
 static FACTS: Facts = Facts {
     name: "droid",
     title: "Factory Droid",
+    versions: &["0.225.2"],
     program: Some("droid"),
     processes: &["droid"],
     marks: &[".factory"],
+    signs: &[("SessionStart", "session-start", 30), ("SessionEnd", "session-end", 30)],
+    seconds: 280,
+    quirks: &[Quirk::TakesContext],
     ..Facts::COMMON
 };
 
@@ -24,7 +31,71 @@ impl Client for Droid {
     }
 
     fn settings(&self, _: Scope) -> Vec<Settings> {
-        let own = json!({ "type": "command", "command": stop_line(FACTS.name), "timeout": 60 });
-        vec![Settings::new(".factory/settings.json", vec![Entry::hook("Stop", group(&own))])]
+        vec![
+            Settings::new(".factory/settings.json", settings::hooks(&FACTS, 300)),
+            Settings::new(".factory/mcp.json", vec![Entry::server("mcpServers")]),
+        ]
+    }
+
+    /// What a hook said is written down as if the user had.
+    fn transcript_line(&self, line: &[u8]) -> Option<Line> {
+        let line: Written = serde_json::from_slice(line).ok()?;
+        let message = line.message.filter(|_| line.kind == "message")?;
+        let speaker = match message.role.as_deref() {
+            Some("assistant") => Some(Speaker::Agent),
+            Some("user") => Some(Speaker::User),
+            _ => None,
+        };
+        let is_tool = |block: &Block| matches!(block.kind.as_str(), "tool_use" | "tool_result");
+        let has_tool = message.content.iter().any(is_tool);
+        let texts = message.content.into_iter().filter(|block| block.kind == "text");
+        let texts = texts.filter_map(|block| block.text).collect();
+        Some(Line { at: line.timestamp, speaker, texts, has_tool })
+    }
+
+    fn dialogue(&self) -> Option<&'static dyn Dialogue> {
+        Some(&Droid)
+    }
+}
+
+/// A line of its transcript.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(rename = "type")]
+    kind: String,
+    timestamp: Option<jiff::Timestamp>,
+    message: Option<Message>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    role: Option<String>,
+    #[serde(default)]
+    content: Vec<Block>,
+}
+
+#[derive(Deserialize)]
+struct Block {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+}
+
+impl Dialogue for Droid {
+    fn command(&self, session: Option<&str>) -> Vec<String> {
+        let mut command = words(&["droid", "exec", "--auto", "high", "--output-format", "json"]);
+        if let Some(session) = session {
+            command.extend(words(&["-s", session]));
+        }
+        command
+    }
+
+    fn spoken(&self, printed: &str) -> Spoken {
+        let Ok(turn) = serde_json::from_str::<Value>(printed) else {
+            return Spoken::plain(printed);
+        };
+        let text = |name: &str| turn.get(name).and_then(Value::as_str).map(str::to_string);
+        let (said, session) = (text("result").unwrap_or_default(), text("session_id"));
+        Spoken { text: said, session, ..Spoken::default() }
     }
 }

@@ -1,21 +1,29 @@
 //! What is known of a client and needs no code.
 
-use crate::settings::TimeUnit;
-
 /// What sets a client apart and is not a number or a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quirk {
     /// The exit code of a block that a workflow wants means something to it.
     HeedsExit,
-    /// It shows `systemMessage` to the user, and gives `additionalContext` to the agent. Others refuse
-    /// or drop members that they do not know.
-    TakesMessages,
+    /// It shows `systemMessage` to the user. Others drop it, or refuse what they do not know.
+    ShowsMessages,
+    /// It gives the agent what a hook for the beginning of a session adds.
+    TakesContext,
+    /// It runs a hook without its `args`, so that only one whose command is one line works.
+    DropsArguments,
     /// It ignores settings with comments or trailing commas.
     PlainJson,
     /// The same command in two places is run once.
     RunsEqualOnce,
     /// It can have our plugin instead of entries in its settings.
     HasPlugin,
+}
+
+/// What a client counts the time of a hook in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    Seconds,
+    Milliseconds,
 }
 
 /// What a client does on its own when it was told to go on too often: it ends the turn, as if all
@@ -37,6 +45,8 @@ pub struct Facts {
     pub name: &'static str,
     /// Its name for people.
     pub title: &'static str,
+    /// The versions of it that were run against this, the newest first; none where it never was.
+    pub versions: &'static [&'static str],
     /// Its program, where it is one for a command line.
     pub program: Option<&'static str>,
     /// The names of its processes, as the kernel tells them.
@@ -45,6 +55,11 @@ pub struct Facts {
     pub marks: &'static [&'static str],
     /// What it calls a stop, in its settings and its payloads.
     pub stop: &'static str,
+    /// The other events that it gets a hook for: its name for them, ours, and the seconds that the
+    /// hook has. Only what was seen to fire is here.
+    pub signs: &'static [(&'static str, &'static str, u64)],
+    /// What a person does once, before it runs the hooks of a project.
+    pub trust: Option<&'static str>,
     /// How many seconds a hook may take before it is given up, less what we need to answer.
     pub seconds: u64,
     pub cap: Option<Cap>,
@@ -72,10 +87,13 @@ impl Facts {
     pub const COMMON: Facts = Facts {
         name: "",
         title: "",
+        versions: &[],
         program: None,
         processes: &[],
         marks: &[],
         stop: "Stop",
+        signs: &[],
+        trust: None,
         seconds: 50,
         cap: None,
         decisions: &["block", "deny"],

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use phasegate_engine::step::Actor;
+use serde::Deserialize;
 
 /// What an agent has cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +100,41 @@ impl Dialogue for Program {
 
     fn spoken(&self, printed: &str) -> Spoken {
         Spoken::plain(printed)
+    }
+}
+
+/// An agent that speaks the Agent Client Protocol. Our own program talks to it, a turn at a time.
+#[derive(Clone, Debug)]
+pub struct AcpAgent {
+    /// Our own program.
+    pub program: String,
+    /// The agent's program and its arguments.
+    pub agent: Vec<String>,
+}
+
+/// What our program prints of a turn.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AcpTurn {
+    text: String,
+    session: Option<String>,
+    dollars: Option<f64>,
+}
+
+impl Dialogue for AcpAgent {
+    fn command(&self, session: Option<&str>) -> Vec<String> {
+        let mut command = words(&[&self.program, "acp-turn"]);
+        if let Some(session) = session {
+            command.extend(words(&["--session", session]));
+        }
+        command.push("--".into());
+        command.extend(self.agent.iter().cloned());
+        command
+    }
+
+    fn spoken(&self, printed: &str) -> Spoken {
+        let turn: AcpTurn = serde_json::from_str(printed).unwrap_or_default();
+        Spoken { text: turn.text, session: turn.session, cost: Cost::of(turn.dollars, Some(1)) }
     }
 }
 

@@ -2,8 +2,8 @@
 //! it sends to a hook and what it understands, its settings, its command lines, what it prints, its
 //! transcript, and what sets it apart. Nothing outside this crate knows a client by its name.
 //!
-//! To add a client: its file, its two lines here, its row in `docs/clients.md`, and a payload of it
-//! in `tests/clients.rs`.
+//! To add a client: its file, its two lines here, and a payload of it in `tests/clients.rs`. Its row in
+//! `docs/clients.md` is drawn from them.
 
 mod client;
 mod facts;
@@ -15,6 +15,8 @@ mod reply;
 pub mod settings;
 pub mod splice;
 pub mod surroundings;
+pub mod table;
+mod toml_table;
 mod transcript;
 pub mod variables;
 
@@ -25,14 +27,15 @@ mod copilot;
 mod cursor;
 mod droid;
 mod gemini;
+mod opencode;
 mod qwen;
 mod vscode;
 
 pub use client::Client;
 pub use facts::{Cap, Facts, Quirk};
-pub use headless::{Cost, Dialogue, Headless, Judged, Program, Spoken};
+pub use headless::{AcpAgent, Cost, Dialogue, Headless, Judged, Program, Spoken};
 pub use payload::{Payload, Sample, StatusLine};
-pub use problem::Problem;
+pub use problem::{Here, Problem};
 pub use reply::Reply;
 
 /// All clients. The first is the usual one.
@@ -45,6 +48,7 @@ pub static CLIENTS: &[&dyn Client] = &[
     &vscode::Vscode,
     &cursor::Cursor,
     &droid::Droid,
+    &opencode::Opencode,
     &antigravity::Antigravity,
 ];
 

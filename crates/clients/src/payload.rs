@@ -18,6 +18,13 @@ pub struct Payload {
     pub after_block: Option<bool>,
     /// What the agent said last.
     pub last_message: Option<String>,
+    /// All that the agent said since the user spoke, where the client tells it in one piece: the last
+    /// message is its end, and the transcript tells where that begins.
+    pub said: Option<String>,
+    /// What the end of the transcript has once it is up to date, where that lags behind the hook.
+    pub mark: Option<String>,
+    /// The stop is that of a sub-agent; the session is the one that it works for.
+    pub is_sub_agent: bool,
     /// Whether something that the agent has started is still at work.
     pub has_background_work: bool,
     /// Whether the user interrupted the turn, and so does not want it to go on.
@@ -71,7 +78,7 @@ pub fn common(json: &[u8]) -> serde_json::Result<Payload> {
         after_block: sent.stop_hook_active,
         last_message: sent.last_assistant_message,
         has_background_work: sent.background_tasks.iter().flatten().any(BackgroundTask::runs),
-        is_broken_off: false,
+        ..Payload::default()
     })
 }
 

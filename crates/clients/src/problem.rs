@@ -1,9 +1,12 @@
 //! Problems in a client's settings that keep it from running our hook; `doctor` reports them.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
 
 use crate::facts::{Facts, Quirk};
-use crate::settings::is_plain;
+use crate::outside;
+use crate::settings::{self, is_plain};
 use crate::variables;
 
 /// Something that is wrong, and what to do about it.
@@ -15,6 +18,42 @@ pub struct Problem {
     pub opens: bool,
     pub summary: String,
     pub remedy: String,
+}
+
+/// Where a client is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Here<'h> {
+    /// The project.
+    pub root: &'h Path,
+    /// The user's home folder.
+    pub home: &'h Path,
+}
+
+impl Here<'_> {
+    /// Whether a file is the project's, and not one of the user's.
+    pub fn is_project(&self, file: &Path) -> bool {
+        let is_below = self.home.starts_with(self.root) && file.starts_with(self.home);
+        file.starts_with(self.root) && !is_below
+    }
+
+    /// The project and the folders above it, as they are without links.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let root = self.root.canonicalize().unwrap_or_else(|_| self.root.to_path_buf());
+        root.ancestors().map(Path::to_path_buf).collect()
+    }
+
+    /// A file of JSON in the home folder; null where there is none.
+    pub fn json(&self, path: &str) -> Value {
+        let text = outside::read_text(&self.home.join(path), outside::MAX_SETTINGS);
+        let text = text.unwrap_or_default();
+        settings::value(&text).unwrap_or_default()
+    }
+}
+
+/// That a client does not run what is installed before a person has consented.
+pub fn untrusted(client: &Facts, summary: String) -> Problem {
+    let remedy = client.trust.unwrap_or_default().to_string();
+    Problem { is_fatal: true, opens: false, summary, remedy }
 }
 
 /// What is wrong in a file of settings, which is shown by this name.

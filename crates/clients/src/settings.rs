@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use jsonc_parser::ParseOptions;
 use serde_json::{Map, Value, json};
 
+use crate::facts::{Facts, TimeUnit};
+
 /// The name of our entries, and of our program.
 pub const NAME: &str = "phasegate";
 
@@ -13,13 +15,6 @@ pub const NAME: &str = "phasegate";
 pub enum Scope {
     Project,
     User,
-}
-
-/// What a client counts the time of a hook in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeUnit {
-    Seconds,
-    Milliseconds,
 }
 
 /// Something that must be in a file of settings.
@@ -36,6 +31,10 @@ pub enum What {
     Element(Value),
     /// A member of that name of an object.
     Member(&'static str, Value),
+    /// A table at the end of a TOML file: its header without the brackets, and its lines.
+    Table(&'static str, String),
+    /// The whole file is ours.
+    Whole(&'static str),
 }
 
 impl Entry {
@@ -72,6 +71,21 @@ impl Settings {
         self
     }
 
+    /// Whether it is a file of TOML, and not of JSON.
+    pub fn is_toml(&self) -> bool {
+        self.path.extension().is_some_and(|extension| extension == "toml")
+    }
+
+    /// Whether a text is a file that is ours as a whole.
+    pub fn is_own(&self, text: &str) -> bool {
+        self.entries.iter().any(|entry| matches!(entry.what, What::Whole(own) if own == text))
+    }
+
+    /// Whether a text can be read as what the file is.
+    pub fn is_valid(&self, text: &str) -> bool {
+        if self.is_toml() { text.parse::<toml::Table>().is_ok() } else { value(text).is_ok() }
+    }
+
     /// The same, in a folder.
     #[must_use]
     pub fn below(mut self, base: &Path) -> Settings {
@@ -82,7 +96,28 @@ impl Settings {
 
 /// The line that a client runs for a stop.
 pub fn stop_line(client: &str) -> String {
-    format!("{NAME} hook stop --client {client}")
+    line(client, "stop")
+}
+
+/// The line that a client runs for an event.
+pub fn line(client: &str, event: &str) -> String {
+    format!("{NAME} hook {event} --client {client}")
+}
+
+/// The hooks of a client that wants them as most do: for a stop with these seconds, and for its other
+/// events.
+pub fn hooks(client: &Facts, seconds: u64) -> Vec<Entry> {
+    let all = [(client.stop, "stop", seconds)].into_iter().chain(client.signs.iter().copied());
+    let hook = |(event, name, seconds): (&'static str, &str, u64)| {
+        let time = match client.timeouts {
+            TimeUnit::Seconds => seconds,
+            TimeUnit::Milliseconds => seconds * 1000,
+        };
+        let command = line(client.name, name);
+        let own = json!({ "type": "command", "command": command, "timeout": time });
+        Entry::hook(event, group(&own))
+    };
+    all.map(hook).collect()
 }
 
 /// A group of hooks with one hook, of which most clients want a list.
@@ -162,6 +197,18 @@ pub fn value(text: &str) -> Result<Value, String> {
     let text = without_mark(text);
     let parsed = jsonc_parser::parse_to_serde_value::<Value>(text, &ParseOptions::default());
     parsed.map_err(|error| error.to_string())
+}
+
+/// What a file of settings says, by what kind of file it is. A program of ours says nothing.
+///
+/// # Errors
+/// Where it is not such a file.
+pub fn read(file: &Path, text: &str) -> Result<Value, String> {
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => toml::from_str(text).map_err(|error| error.message().to_string()),
+        Some("js") => Ok(Value::Null),
+        _ => value(text),
+    }
 }
 
 /// Whether a file of settings has no comments and no trailing commas.

@@ -8,6 +8,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Value, json};
 
 use crate::settings::{self, Entry, Settings, What, is_hook};
+use crate::toml_table;
 
 /// A text that was put into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,15 @@ pub struct Splice {
 /// # Errors
 /// Where the text is no JSON, or something else stands at that place.
 pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
+    match &entry.what {
+        What::Table(header, lines) => {
+            let addition = toml_table::addition(text, header, lines)?;
+            return Ok(addition.map(|addition| Splice { at: text.len(), text: addition }));
+        }
+        What::Whole(own) if text == *own => return Ok(None),
+        What::Whole(_) => return Err("it is not as we write it".into()),
+        What::Element(_) | What::Member(..) => {}
+    }
     let root = parse(text)?;
     let Some(Node::Object(root)) = root else {
         return Err("it is no JSON object".into());
@@ -29,7 +39,7 @@ pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
     let mut keys = entry.path.iter();
     let last = match entry.what {
         What::Element(_) => entry.path.len() - 1,
-        What::Member(..) => entry.path.len(),
+        _ => entry.path.len(),
     };
     for (depth, key) in keys.by_ref().take(last).enumerate() {
         match here.get(key).map(|member| &member.value) {
@@ -66,6 +76,7 @@ pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
                 Some(_) => Err(format!("`{}` is no list there", entry.path.join("."))),
             }
         }
+        What::Table(..) | What::Whole(_) => Ok(None),
     }
 }
 
@@ -99,6 +110,7 @@ fn nested(path: &[&'static str], what: &What) -> Value {
     match (path, what) {
         ([], What::Element(value)) => Value::from(vec![value.clone()]),
         ([], What::Member(name, value)) => json!({ *name: value }),
+        ([], What::Table(..) | What::Whole(_)) => Value::Null,
         ([first, rest @ ..], what) => json!({ *first: nested(rest, what) }),
     }
 }
@@ -165,17 +177,28 @@ fn pretty(value: &Value, indent: Option<&str>) -> String {
 
 /// A new file with all entries.
 pub fn new_file(settings: &Settings) -> String {
+    if let [Entry { what: What::Whole(own), .. }] = settings.entries.as_slice() {
+        return (*own).to_string();
+    }
+    if settings.is_toml() {
+        return with_all(String::new(), settings);
+    }
     let mut text = serde_json::to_string_pretty(&settings.new).unwrap_or_default();
     if settings.new.is_empty() {
         text = "{\n}".into();
     }
     text.push('\n');
+    with_all(text, settings).replace("{\n\n", "{\n").replace("\n\n}", "\n}")
+}
+
+/// A text with all entries that fit into it.
+fn with_all(mut text: String, settings: &Settings) -> String {
     for entry in &settings.entries {
         if let Ok(Some(splice)) = splice(&text, entry) {
             text.insert_str(splice.at, &splice.text);
         }
     }
-    text.replace("{\n\n", "{\n").replace("\n\n}", "\n}")
+    text
 }
 
 /// The text without our entries, wherever they are; what others have written stays.
@@ -194,12 +217,17 @@ pub fn without(text: &str, settings: &Settings) -> Result<String, String> {
 
 /// Where an entry of ours is, with the comma that it does not leave behind.
 fn find(text: &str, entry: &Entry) -> Result<Option<Span>, String> {
+    match &entry.what {
+        What::Table(header, lines) => return Ok(toml_table::find(text, header, lines)),
+        What::Whole(_) => return Ok(None),
+        What::Element(_) | What::Member(..) => {}
+    }
     let root = parse(text)?;
     let Some(Node::Object(root)) = &root else { return Ok(None) };
     let mut here = root;
     let path = match entry.what {
         What::Element(_) => &entry.path[..entry.path.len() - 1],
-        What::Member(..) => entry.path.as_slice(),
+        _ => entry.path.as_slice(),
     };
     for key in path {
         match here.get(key).map(|member| &member.value) {
@@ -241,6 +269,7 @@ fn find(text: &str, entry: &Entry) -> Result<Option<Span>, String> {
             }
             Ok(None)
         }
+        What::Table(..) | What::Whole(_) => Ok(None),
     }
 }
 

@@ -41,7 +41,7 @@ use phasegate_runtime::variables;
 
 use crate::outcome::{Failed, Outcome};
 use crate::request::session;
-use crate::{mcp, print, request};
+use crate::{acp, mcp, print, request};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -144,6 +144,16 @@ enum Command {
         after_help = "Examples:\n  phasegate mcp\n  phasegate mcp --http 127.0.0.1:7421\n  phasegate mcp --workflow task"
     )]
     Mcp(mcp::Options),
+    /// Let an agent that speaks the Agent Client Protocol take a turn; Phasegate calls this itself
+    #[command(hide = true)]
+    AcpTurn {
+        /// The session to go on with
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        /// The agent's program and its arguments
+        #[arg(last = true, required = true, value_name = "AGENT")]
+        agent: Vec<String>,
+    },
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  phasegate completions bash > ~/.local/share/bash-completion/completions/phasegate"
@@ -288,6 +298,7 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Mutate(options) => mutate::run(project, &options),
         Command::Eject(options) => eject::run(project, &options),
         Command::Drive(options) => drive::run(project, &options),
+        Command::AcpTurn { session, agent } => Ok(acp::main(&project.root, session, &agent)?),
         Command::Demo(options) => demo::run(project, &options),
         Command::Schema(options) => schema::run(project, &options),
         Command::Repl(options) => repl::run(project, &options),

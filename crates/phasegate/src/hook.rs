@@ -145,7 +145,7 @@ fn say(client: &dyn Client, reply: &Reply, code: u8) -> ExitCode {
     let reply = &plain(reply);
     print::json_line(&spaced(&client.reply(reply)));
     // Where the client has no words for the user, its log has them.
-    if let (Some(message), true) = (&reply.message, !client.has(Quirk::TakesMessages)) {
+    if let (Some(message), true) = (&reply.message, !client.has(Quirk::ShowsMessages)) {
         print::note(message);
     }
     ExitCode::from(if client.has(Quirk::HeedsExit) { code } else { 0 })
@@ -209,6 +209,11 @@ fn run(
     if payload.is_broken_off {
         return Ok((Reply::default(), 0));
     }
+    // A sub-agent's stop is none of the session's, and says that the session lives.
+    let (name, happened) = match happened {
+        Happened::Stop if payload.is_sub_agent => ("subagent-stop", Happened::Sign(Sign::Alive)),
+        happened => (name, happened),
+    };
     let projects = projects(folder, &payload, client, happened)?;
     if let Some(project) = projects.first() {
         watchdog.has_found(&project.root);
@@ -341,14 +346,14 @@ fn named_plainly(session: &str) -> String {
 }
 
 fn stop(payload: Payload, client: &'static dyn Client) -> Stop {
-    let Payload { last_message, transcript, .. } = payload;
+    let Payload { last_message, said, transcript, mark, .. } = payload;
     Stop {
         session: payload.session.as_deref().map(named_plainly),
         after_block: payload.after_block,
         background: payload.has_background_work,
         client_cap: client.cap().map(|cap| (cap.most, cap.on_all)),
         time: client.time(),
-        told: ClientReport { client, last_message, transcript },
+        told: ClientReport { client, last_message, said, transcript, mark },
     }
 }
 

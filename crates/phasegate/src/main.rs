@@ -1,6 +1,7 @@
 //! The doors of Phasegate. What a client runs all the time, the hook and the status line, is
 //! dispatched before anything else is set up: it must cost nothing where there is nothing to do.
 
+mod acp;
 mod cli;
 mod hook;
 mod mcp;

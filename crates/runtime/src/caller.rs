@@ -46,6 +46,12 @@ pub fn client() -> Option<String> {
         if surroundings::is_client(&name) {
             return Some(name);
         }
+        // Many clients are scripts: their processes are called as what runs them, and only their command
+        // lines, and the variables of what they have started, tell.
+        let known = surroundings::by_command(&proc::words(pid, 8));
+        if let Some(known) = known.or_else(|| surroundings::by_variables(&proc::variables(pid))) {
+            return Some(known);
+        }
         supervises(pid).map(|_| "a job of Phasegate".to_string())
     })
 }

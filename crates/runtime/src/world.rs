@@ -29,15 +29,28 @@ pub struct ClientReport {
     pub client: &'static dyn Client,
     /// The last message, where the payload has it.
     pub last_message: Option<String>,
+    /// All that was said since the user spoke, where the client tells no more than that.
+    pub said: Option<String>,
     /// The transcript's file.
     pub transcript: Option<PathBuf>,
+    /// What the transcript has once it is up to date, where it lags behind.
+    pub mark: Option<String>,
 }
 
 impl ClientReport {
     /// Whether the agent used a tool since it was last told to go on, as far as the transcript
     /// says.
     pub fn used_tools(&self) -> Option<bool> {
-        self.client.used_tools(self.transcript.as_deref()?)
+        self.client.used_tools(self.current_transcript()?)
+    }
+
+    /// The transcript, up to date.
+    fn current_transcript(&self) -> Option<&Path> {
+        let path = self.transcript.as_deref()?;
+        if let Some(mark) = &self.mark {
+            self.client.catch_up(path, mark);
+        }
+        Some(path)
     }
 }
 
@@ -76,6 +89,10 @@ impl World {
             && texts.last() != Some(message)
         {
             texts.push(message.clone());
+        }
+        // A transcript that cannot be read does not tell where the last message begins.
+        if texts.is_empty() {
+            texts.extend(self.told.said.clone());
         }
     }
 
@@ -148,7 +165,7 @@ impl Evidence for World {
     }
 
     fn said(&self, since: Option<Timestamp>) -> Vec<String> {
-        let mut said = match &self.told.transcript {
+        let mut said = match self.told.current_transcript() {
             Some(path) => self.told.client.since_spoken_to(path, since),
             None => Vec::new(),
         };
@@ -184,7 +201,7 @@ impl Evidence for World {
 
     fn turn(&self) -> Vec<String> {
         let turn = self.turn.get_or_init(|| {
-            let mut turn = match &self.told.transcript {
+            let mut turn = match self.told.current_transcript() {
                 Some(path) => self.told.client.current_turn(path),
                 None => Vec::new(),
             };

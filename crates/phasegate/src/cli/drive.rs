@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use phasegate_clients::{CLIENTS, Client, Dialogue, Program, named, usual};
+use phasegate_clients::{AcpAgent, CLIENTS, Client, Dialogue, Program, named, usual};
 use phasegate_engine::answer::{Answer, Outcome as Ended, Until};
 use phasegate_engine::functions::filename;
 use phasegate_engine::job::CommandRun;
@@ -41,7 +41,8 @@ Exit codes: 0 done, 1 an error, 3 waiting (for a person or something outside), 4
 Examples:
   phasegate drive triage
   phasegate drive task greet --agent codex
-  phasegate drive ship -- my-agent --headless        the prompt comes on its stdin";
+  phasegate drive ship -- my-agent --headless        the prompt comes on its stdin
+  phasegate drive ship --acp -- my-agent acp         it speaks the Agent Client Protocol";
 
 #[derive(Debug, Args)]
 #[command(after_help = CODES)]
@@ -62,6 +63,9 @@ pub struct Options {
     /// The most minutes for one turn
     #[arg(long, value_name = "N", default_value_t = 60)]
     minutes: u64,
+    /// The program behind `--` speaks the Agent Client Protocol, and is no other agent
+    #[arg(long, requires = "command", conflicts_with = "agent")]
+    acp: bool,
     /// A program and its arguments instead of a known agent
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -169,7 +173,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let mut state = state.unwrap_or_default();
     state.run = found.ledger.started_at;
     // Another program knows nothing of the conversation.
-    if state.agent != name || !options.command.is_empty() {
+    if state.agent != name || !options.command.is_empty() && !options.acp {
         (state.agent, state.session) = (name, None);
     }
     let session = format!("drive-{}", found.id);
@@ -179,12 +183,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::note(&format!("takes run {} over from session {}", found.id, owner.session));
     }
     gate.give(&found, &event("adopt"), Some(session.as_str()))?;
-    let program = Program(options.command.clone());
-    let dialogue: Option<&dyn Dialogue> = if options.command.is_empty() {
-        named(&options.agent).and_then(Client::dialogue)
-    } else {
-        Some(&program)
-    };
+    let program = program(options)?;
+    let known = named(&options.agent).and_then(Client::dialogue);
+    let dialogue = if options.command.is_empty() { known } else { Some(&*program) };
     let dialogue = dialogue.ok_or_else(|| format!("there is no agent {:?}", options.agent))?;
     if state.turns > 0 {
         print::note(&format!("goes on after {} turns", state.turns));
@@ -221,6 +222,16 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let _ = fs::remove_dir_all(&driver.place);
     }
     Ok(exit_code(heard.answer.outcome()))
+}
+
+/// The program that is named instead of a known agent.
+fn program(options: &Options) -> Result<Box<dyn Dialogue>, Failed> {
+    let agent = options.command.clone();
+    if !options.acp {
+        return Ok(Box::new(Program(agent)));
+    }
+    let program = std::env::current_exe()?.display().to_string();
+    Ok(Box::new(AcpAgent { program, agent }))
 }
 
 /// What the exit code tells of what the gate said in the end.
@@ -375,7 +386,7 @@ impl Agent for Driver<'_> {
                 self.state.session = None;
             }
             self.keep()?;
-            self.failed = Some(format!("the agent {} {why}\n{tail}", command[0]));
+            self.failed = Some(format!("the agent {} {why}\n{tail}", self.state.agent));
             return Ok(None);
         }
         self.state.said.clone_from(&spoken.text);

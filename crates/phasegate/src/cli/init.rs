@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use phasegate_clients::settings::{self, Scope as Whose, Settings};
-use phasegate_clients::{CLIENTS, Client, Quirk, named, splice, usual};
+use phasegate_clients::{CLIENTS, Client, Here, Quirk, named, splice, usual};
 use phasegate_engine::bom;
 use phasegate_runtime::outside;
 use phasegate_runtime::project::Project;
@@ -139,6 +139,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let mut changed = false;
     // One file that cannot be changed does not keep the others from it.
     let mut problems = Vec::new();
+    // What a person has to do where the client would not run what was written.
+    let mut steps = Vec::new();
     for client in clients(&options.client, &scope) {
         match client.settings_in(&scope.base, scope.whose) {
             Err(why) => problems.push(why),
@@ -149,6 +151,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
                         Err(Failed(why)) => problems.push(why),
                     }
                 }
+                steps.extend(untrusted(project, client, &scope).filter(|_| !options.print));
             }
         }
     }
@@ -173,7 +176,22 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         }
     };
     print::line(said);
+    for step in steps {
+        print::line(&step);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What keeps a client from running the hooks that were just written, and what to do about it.
+fn untrusted(project: &Project, client: &dyn Client, scope: &Scope) -> Option<String> {
+    let home = std::env::var_os("HOME").map(PathBuf::from)?;
+    let here = Here { root: &project.root, home: &home };
+    let mut files = client.files(&scope.base, scope.whose).into_iter();
+    let problem = files.find_map(|file| {
+        let hooks = client.hooks_in(&file).unwrap_or_default();
+        hooks.first().and_then(|hook| client.untrusted(&hook.file, &here))
+    })?;
+    Some(format!("Before it works: {}. Now {}.", problem.remedy, problem.summary))
 }
 
 /// Puts what a client needs into a file, and shows it; whether there was something to do.
@@ -202,7 +220,9 @@ fn add(
             let is_new = path.parent().is_some_and(|folder| !folder.exists());
             write(path, &text)?;
             let (path, texts) = (scope.short(path), Vec::new());
-            let ours = |file: &InstalledFile| file.folder && file.path.parent() == path.parent();
+            let below =
+                |file: &InstalledFile| path.parent().is_some_and(|it| file.path.starts_with(it));
+            let ours = |file: &InstalledFile| file.folder && below(file);
             let folder = is_new || installed.files.iter().any(ours);
             installed.files.retain(|file| file.path != path);
             let created = Some(text);
@@ -343,7 +363,8 @@ fn remove(
     let own = scope.short(&settings.path);
     let noted = installed.files.iter().position(|file| file.path == own);
     let note = noted.map(|at| &installed.files[at]);
-    let is_whole = note.is_some_and(|file| file.created.as_ref() == Some(&before));
+    let is_noted = note.is_some_and(|file| file.created.as_ref() == Some(&before));
+    let is_whole = is_noted || settings.is_own(&before);
     if is_whole {
         print::line(&format!("{} {shown} ({title})", paint(Paint::Red, "remove")));
         if !only_print {
@@ -364,7 +385,7 @@ fn remove(
         if after.matches(text.as_str()).count() == 1 {
             let without = after.replacen(text.as_str(), "", 1);
             // Somebody may have written something behind it meanwhile.
-            if settings::value(&without).is_ok() {
+            if settings.is_valid(&without) {
                 after = without;
             }
         }

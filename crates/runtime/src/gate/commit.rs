@@ -114,12 +114,8 @@ impl Gate<'_> {
             after,
             ..line_about(event.clone(), now)
         };
-        let started = step.effects.iter().filter_map(|effect| match effect {
-            Effect::Start(job) => Some(job.id.clone()),
-            _ => None,
-        });
         let answered = Answered {
-            started: started.collect(),
+            started: started(&step.effects),
             block_exit: workflow.block_exit,
             ends,
             ..Answered::new(&found.id, way_out(step.answer.clone(), &found.id, workflow.way_out))
@@ -155,6 +151,15 @@ impl Gate<'_> {
         self.enlist(open, by, effects)?;
         Ok(removed)
     }
+}
+
+/// The jobs in the background that a step starts, by id.
+fn started(effects: &[Effect]) -> Vec<String> {
+    let started = effects.iter().filter_map(|effect| match effect {
+        Effect::Start(job) => Some(job.id.clone()),
+        _ => None,
+    });
+    started.collect()
 }
 
 /// Says what the trees are without that the jobs of an event have run on.

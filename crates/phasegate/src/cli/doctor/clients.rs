@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use phasegate_clients::settings::{self, Hook, Scope};
-use phasegate_clients::{CLIENTS, Client, Problem, Quirk, outside};
+use phasegate_clients::{CLIENTS, Client, Here, Problem, Quirk, outside};
 
 use super::fire::{fire, on_path, run_bounded};
 use super::{Doctor, Status};
@@ -65,7 +65,12 @@ impl Doctor<'_> {
             }
         }
         for client in found {
-            let reads = |it: &&&dyn Client| it.facts().also_reads.contains(&client.name());
+            // One that starts a hook without its arguments runs only those that are one line.
+            let lines = self.has_one_line(*client);
+            let reads = |it: &&&dyn Client| {
+                it.facts().also_reads.contains(&client.name())
+                    && (lines || !it.has(Quirk::DropsArguments))
+            };
             let readers: Vec<&dyn Client> = own.iter().filter(reads).copied().collect();
             let file = client.settings(Scope::Project).into_iter().next();
             if let (false, Some(file)) = (readers.is_empty(), file) {
@@ -79,6 +84,15 @@ impl Doctor<'_> {
             let remedy = "install it in one of them: `phasegate uninstall --client …`";
             self.row("hook.twice", "client", Status::Warn, summary, Some(remedy.into()));
         }
+    }
+
+    /// Whether a hook of a client in this project is one line.
+    fn has_one_line(&self, client: &dyn Client) -> bool {
+        let mut files = client.files(&self.project.root, Scope::Project).into_iter();
+        files.any(|file| {
+            let hooks = client.hooks_in(&file).unwrap_or_default();
+            hooks.iter().any(|hook| hook.command.first().is_some_and(|word| word == "sh"))
+        })
     }
 
     /// The client's own program, where it is found.
@@ -112,14 +126,14 @@ impl Doctor<'_> {
         let Ok(text) = outside::read_text(file, outside::MAX_SETTINGS) else { return };
         let shown = shown(file, &self.project.root);
         let id = format!("settings.{}", client.name());
-        match settings::value(&text) {
+        match settings::read(file, &text) {
             Ok(value) => {
                 for problem in client.problems(&shown, &text, &value) {
                     self.problem(&id, problem);
                 }
             }
             Err(why) => {
-                let summary = format!("{shown} is no valid JSON: {why}");
+                let summary = format!("{shown} cannot be read: {why}");
                 let remedy = format!("mend {shown}: {} ignores it as it is", client.title());
                 self.row(id, "client", Status::Fail, summary, Some(remedy));
             }
@@ -154,6 +168,11 @@ impl Doctor<'_> {
             row.details.clone_from(&places);
         }
         for hook in hooks {
+            let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+            let here = Here { root: &root, home: &home };
+            if let Some(problem) = client.untrusted(&hook.file, &here) {
+                self.problem(&format!("hook.{name}.trust"), problem);
+            }
             let needed = client.time().as_secs();
             let place = shown(&hook.file, &root);
             if let Some(seconds) = hook.seconds.filter(|seconds| *seconds < needed) {

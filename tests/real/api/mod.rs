@@ -1,8 +1,16 @@
-//! A Messages API on loopback, whose model is a closure.
+//! An API on loopback whose model is a closure: Messages, Responses, Chat Completions and Gemini, by
+//! the path that is asked. Whatever the client speaks, the closure sees the messages in one shape, that
+//! of the Messages API.
 //!
-//! One request to a connection, a thread to each: what the client needs, and nothing else of HTTP.
+//! One request to a connection, a thread to each: what the clients need, and nothing else of HTTP.
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+mod chat;
+mod gemini;
+pub mod http;
+mod messages;
+mod responses;
+
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,6 +20,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use self::messages::{events, message, numbered};
 
 /// A client that says nothing for so long is gone.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -40,12 +50,13 @@ pub enum Asker {
 pub struct Request {
     pub asker: Asker,
     pub model: String,
-    #[expect(dead_code, reason = "shown where a test fails, and for scripts to come")]
     pub system: String,
     pub messages: Vec<Value>,
     pub tools: Vec<String>,
     /// The session that asks, as the client says in a header.
     pub session: String,
+    /// All of it, as it came.
+    pub body: Value,
 }
 
 /// What the model answers.
@@ -119,7 +130,16 @@ impl Request {
             messages: body["messages"].as_array().cloned().unwrap_or_default(),
             tools,
             session: session.unwrap_or_default(),
+            body: body.clone(),
         }
+    }
+
+    /// What a client of another API asks, in our shape. Without tools it is the client itself that asks.
+    fn other(body: &Value, messages: Vec<Value>, tools: Vec<String>) -> Request {
+        let asker = if tools.is_empty() { Asker::Side } else { Asker::Session };
+        let model = body["model"].as_str().unwrap_or_default().into();
+        let (system, session) = (String::new(), String::new());
+        Request { asker, model, system, messages, tools, session, body: body.clone() }
     }
 
     pub fn offers(&self, tool: &str) -> bool {
@@ -141,6 +161,12 @@ impl Request {
         let order = texts(&self.messages[at..=at]);
         let order = order.rsplit(FEEDBACK).next().unwrap_or_default().to_string();
         (order, uses(&self.messages[at..]))
+    }
+
+    /// Whether the conversation began with this order.
+    pub fn has_order(&self, order: &str) -> bool {
+        let first = self.messages.iter().position(|message| message["role"] == "assistant");
+        texts(&self.messages[..first.unwrap_or(self.messages.len())]).contains(order)
     }
 
     /// How often a hook has sent the model back.
@@ -267,6 +293,73 @@ impl Drop for Api {
     }
 }
 
+/// The other APIs.
+#[derive(Clone, Copy)]
+enum Other {
+    Responses,
+    Chat,
+    Gemini,
+}
+
+impl Other {
+    fn of(method: &str, path: &str) -> Option<Other> {
+        let known = [
+            ("/responses", Other::Responses),
+            ("/chat/completions", Other::Chat),
+            (":streamGenerateContent", Other::Gemini),
+            (":generateContent", Other::Gemini),
+        ];
+        let found = known.into_iter().find(|(end, _)| path.ends_with(end));
+        found.filter(|_| method == "POST").map(|(_, api)| api)
+    }
+
+    fn request(self, body: &Value) -> Request {
+        match self {
+            Other::Responses => responses::request(body),
+            Other::Chat => chat::request(body),
+            Other::Gemini => gemini::request(body),
+        }
+    }
+
+    /// The kind of an answer, and its text.
+    fn answer(
+        self,
+        body: &Value,
+        path: &str,
+        reply: &Reply,
+        number: usize,
+    ) -> (&'static str, String) {
+        let is_stream = body["stream"] == true || path.contains(":stream");
+        let events = match self {
+            Other::Responses => responses::events(reply, number),
+            Other::Chat if is_stream => chat::events(reply, number),
+            Other::Chat => return ("application/json", chat::whole(reply, number)),
+            Other::Gemini if is_stream => gemini::events(reply),
+            Other::Gemini => return ("application/json", gemini::whole(reply)),
+        };
+        ("text/event-stream", events)
+    }
+}
+
+/// A message in our shape.
+fn said(role: &str, blocks: &[Value]) -> Value {
+    json!({ "role": role, "content": blocks })
+}
+
+fn text_block(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+fn use_block(name: &str, input: Value) -> Value {
+    let mut block = json!({ "type": "tool_use", "name": name });
+    block["input"] = input;
+    block
+}
+
+fn result_block(content: &str) -> Value {
+    json!({ "type": "tool_result", "content": content })
+}
+
 impl Shared {
     fn serve(&self, stream: &TcpStream) -> std::io::Result<()> {
         stream.set_read_timeout(Some(SILENCE))?;
@@ -277,8 +370,16 @@ impl Shared {
         let mut words = line.split(' ');
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let path = path.split('?').next().unwrap_or_default();
-        let headers = headers(&mut reader)?;
-        let body = body(&mut reader, &headers)?;
+        let headers = http::headers(&mut reader)?;
+        let body = http::body(&mut reader, &headers)?;
+        let send = http::send;
+        if let Some(other) = Other::of(method, path) {
+            let body: Value = serde_json::from_slice(&body)?;
+            let reply = self.reply(&other.request(&body));
+            let number = self.answers.fetch_add(1, Ordering::SeqCst);
+            let (kind, text) = other.answer(&body, path, &reply, number);
+            return send(stream, kind, &text);
+        }
         match (method, path) {
             ("POST", "/v1/messages") => {
                 let body: Value = serde_json::from_slice(&body)?;
@@ -298,6 +399,10 @@ impl Shared {
             ("POST", "/v1/messages/count_tokens") => {
                 send(stream, "application/json", r#"{"input_tokens":10}"#)
             }
+            // Without a user and an organization, one client starts no sub-agents.
+            ("GET", "/api/cli/whoami") => {
+                send(stream, "application/json", r#"{"userId":"user","orgId":"organization"}"#)
+            }
             _ => send(stream, "application/json", "{}"),
         }
     }
@@ -315,103 +420,6 @@ impl Shared {
             Reply::text("I do not know what to do.")
         })
     }
-}
-
-fn headers(reader: &mut impl BufRead) -> std::io::Result<Vec<(String, String)>> {
-    let mut headers = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        match line.trim_end().split_once(':') {
-            Some((name, value)) => {
-                headers.push((name.to_ascii_lowercase(), value.trim().to_string()));
-            }
-            None => return Ok(headers),
-        }
-    }
-}
-
-fn body(reader: &mut impl BufRead, headers: &[(String, String)]) -> std::io::Result<Vec<u8>> {
-    let header = |name: &str| headers.iter().find(|(known, _)| known == name);
-    let bad = || std::io::Error::from(ErrorKind::InvalidData);
-    let mut body = Vec::new();
-    if header("transfer-encoding").is_some_and(|(_, value)| value == "chunked") {
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line)?;
-            let size = usize::from_str_radix(line.trim(), 16).map_err(|_| bad())?;
-            let mut chunk = vec![0; size + 2];
-            reader.read_exact(&mut chunk)?;
-            if size == 0 {
-                return Ok(body);
-            }
-            body.extend_from_slice(&chunk[..size]);
-        }
-    }
-    if let Some((_, length)) = header("content-length") {
-        body.resize(length.parse().map_err(|_| bad())?, 0);
-        reader.read_exact(&mut body)?;
-    }
-    Ok(body)
-}
-
-fn send(mut stream: &TcpStream, kind: &str, body: &str) -> std::io::Result<()> {
-    let length = body.len();
-    write!(
-        stream,
-        "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\
-         connection: close\r\n\r\n{body}"
-    )?;
-    stream.flush()
-}
-
-/// A message without content.
-fn message(request: &Request, reply: &Reply, number: usize) -> Value {
-    json!({
-        "id": format!("msg_{number}"), "type": "message", "role": "assistant",
-        "model": request.model, "content": [], "stop_reason": null, "stop_sequence": null,
-        "usage": { "input_tokens": 5 + reply.tokens, "output_tokens": 5 },
-    })
-}
-
-/// The blocks of a reply, with ids that no other reply has.
-fn numbered(reply: &Reply, number: usize) -> Vec<Value> {
-    let blocks = reply.blocks.iter().enumerate().map(|(index, block)| {
-        let mut block = block.clone();
-        if block["type"] == "tool_use" {
-            block["id"] = format!("toolu_{number}_{index}").into();
-        }
-        block
-    });
-    blocks.collect()
-}
-
-/// A reply as the events of a stream.
-fn events(request: &Request, reply: &Reply, number: usize) -> String {
-    let mut events =
-        vec![json!({ "type": "message_start", "message": message(request, reply, number) })];
-    for (index, mut block) in numbered(reply, number).into_iter().enumerate() {
-        let delta = if block["type"] == "text" {
-            json!({ "type": "text_delta", "text": std::mem::replace(&mut block["text"], "".into()) })
-        } else {
-            let input = std::mem::replace(&mut block["input"], json!({}));
-            json!({ "type": "input_json_delta", "partial_json": input.to_string() })
-        };
-        events.extend([
-            json!({ "type": "content_block_start", "index": index, "content_block": block }),
-            json!({ "type": "content_block_delta", "index": index, "delta": delta }),
-            json!({ "type": "content_block_stop", "index": index }),
-        ]);
-    }
-    let delta = json!({ "stop_reason": reply.stop_reason(), "stop_sequence": null });
-    events.extend([
-        json!({ "type": "message_delta", "delta": delta, "usage": { "output_tokens": 5 } }),
-        json!({ "type": "message_stop" }),
-    ]);
-    let lines = events.iter().map(|event| {
-        format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
-    });
-    lines.collect()
 }
 
 /// What was said by people, hooks, tools and the model; not the client's own remarks.
