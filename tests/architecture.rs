@@ -207,6 +207,7 @@ fn one_reader_opens_what_others_can_write() {
         ("paths", "create_new(true).open", "it is made, or nothing is opened"),
         ("locks", "File::open(folder)", "a folder"),
         ("fire", "stdout.read_to_string", "a pipe to a hook that is timed"),
+        ("acp", "io::stdin().read_to_string", "the prompt that our own driver has written"),
     ];
     let mut used = BTreeSet::new();
     for crate_name in ["clients", "runtime", "phasegate"] {
