@@ -166,7 +166,12 @@ fn a_project_gets_what_it_needs_to_begin() {
     let scene = Scene::bare();
     scene.file("Cargo.toml", "");
     scene.ok(&["init"]);
-    assert!(scene.read(".phasegate/.gitignore").contains("runs/"));
+    // Documents that are committed would come back in every clone.
+    scene.git(&["init", "-q"]);
+    scene.file(".phasegate/notes/x.json", "{}").file(".phasegate/config.toml", "");
+    let listed = scene.git(&["status", "--porcelain", "--untracked-files=all", ".phasegate"]);
+    assert!(listed.contains("config.toml") && listed.contains("ship.toml"), "{listed}");
+    assert!(!listed.contains("x.json"), "{listed}");
     let starter = scene.read(".phasegate/workflows/ship.toml");
     assert!(starter.contains("run = [\"cargo\", \"test\"]"), "{starter}");
     scene.ok(&["lint", "ship", "--strict"]);

@@ -155,3 +155,30 @@ fn a_run_that_is_over_owns_nothing() {
     stop(&scene, "s2", &repo).blocks("Write NOTES.md");
     stop(&scene, "s1", &repo).allows();
 }
+
+#[test]
+fn a_plan_that_nobody_has_touched_for_a_day_is_said() {
+    let scene = Scene::new();
+    scene.file(".taskie/plans/web/plan.md", "# A plan\n");
+    scene.stop();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_hours(50);
+    let folder = scene.path(".taskie/plans/web");
+    for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+        std::fs::File::options()
+            .append(true)
+            .open(entry.path())
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
+    }
+    assert_eq!(scene.run(&["release"]).code, Some(0));
+    for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+        std::fs::File::options()
+            .append(true)
+            .open(entry.path())
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
+    }
+    scene.stop_of("s9", false).allows_saying("nothing in its folder was changed for a day");
+}

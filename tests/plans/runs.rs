@@ -404,6 +404,10 @@ fn a_worktree_of_ones_own_has_its_own_plans() {
     plans.scene.git(&["worktree", "add", "-q", "-b", "feature", ".claude/worktrees/feature"]);
     let root = plans.scene.path(".claude/worktrees/feature");
     let payload = json!({ "session_id": "s1", "cwd": root, "stop_hook_active": false });
+    // What came with the checkout is nobody's plan yet, and no reviewer is paid for it.
+    plans.hook(&payload.to_string(), &[]).allows();
+    assert!(plans.calls().is_empty());
+    std::fs::write(root.join(DIR).join("plan.md"), "# Another plan\n").unwrap();
     plans.hook(&payload.to_string(), &[]).blocks("plan-review-1.md");
     assert!(root.join(DIR).join("plan-review-1.md").exists());
     assert!(!plans.has("plan-review-1.md"));

@@ -135,6 +135,8 @@ pub struct Runs<'p> {
     store: &'p dyn Store,
     workspace: Workspace,
     loaded: RefCell<HashMap<String, Arc<Workflow>>>,
+    /// Runs that are nobody's and were passed over, because nobody has touched them for long.
+    untouched: RefCell<Vec<RunId>>,
 }
 
 impl<'p> Runs<'p> {
@@ -142,7 +144,8 @@ impl<'p> Runs<'p> {
     pub fn new(project: &'p Project) -> Runs<'p> {
         let (store, workspace) =
             (&*project.store, Workspace::new(&project.root, project.config.sizes.document()));
-        Runs { project, store, workspace, loaded: RefCell::default() }
+        let (loaded, untouched) = (RefCell::default(), RefCell::default());
+        Runs { project, store, workspace, loaded, untouched }
     }
 
     /// The workflow, read once.

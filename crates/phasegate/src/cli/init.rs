@@ -16,16 +16,11 @@ use super::{Failed, Outcome};
 use crate::print::{self, Paint, paint};
 
 /// What git need not know of a project's folder.
-const IGNORED: &str = "# Made by Phasegate: what is local.
-runs/
-checks/
-reviews/
-workers/
-agents/
-errands/
-drive/
-faults.jsonl
-installed.json
+const IGNORED: &str = "# Made by Phasegate: runs and their documents are local; settings and definitions are for everybody.
+/*
+!/.gitignore
+!/config.toml
+!/workflows/
 ";
 
 const STARTER: &str = include_str!("starter.toml");

@@ -130,7 +130,10 @@ impl Runs<'_> {
                     {
                         guessed.push((run, standing));
                     }
-                    Some(_) => settled.push(workflow),
+                    Some(_) => {
+                        self.passed_over(&run);
+                        settled.push(workflow);
+                    }
                     None => {}
                 },
             }
@@ -138,6 +141,14 @@ impl Runs<'_> {
         own.sort_by_key(|(run, _)| run.ledger.started_at);
         own.extend(guessed);
         own
+    }
+
+    /// Notes a run in which something has happened, and which is not asked because nobody has touched it for
+    /// long. One that ended needs no word.
+    fn passed_over(&self, run: &Found) {
+        if run.ledger.position.seq > 0 && self.is_working(run) {
+            self.untouched.borrow_mut().push(run.id.clone());
+        }
     }
 
     /// Whether a session takes a run whose own session has been gone since then: one that began after that,

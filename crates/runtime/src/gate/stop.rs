@@ -98,6 +98,15 @@ impl Gate<'_> {
                 Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
             }
         }
+        // A session that has nothing else to do hears of what waits for somebody.
+        if verdict.answers.is_empty() {
+            verdict.notes.extend(self.untouched.borrow().iter().map(|run| {
+                format!(
+                    "Run {run} is open, but nothing in its folder was changed for a day, so it was not asked; \
+                     `phasegate adopt {run}` takes it up."
+                )
+            }));
+        }
         self.keep_documents();
         verdict
     }
