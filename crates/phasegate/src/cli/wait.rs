@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use phasegate_runtime::gate::Runs;
-use phasegate_runtime::jobs::Record;
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
@@ -57,7 +56,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let status = status.unwrap_or_else(|| gate.report(&found).phase);
         let changed = match &options.status {
             Some(wanted) => status == *wanted,
-            None if options.settled => gate.jobs_of(&found).values().all(Record::is_over),
+            None if options.settled => gate.is_settled(&found),
             None => *since.get_or_insert(now) < now,
         };
         if changed || Instant::now() >= deadline {

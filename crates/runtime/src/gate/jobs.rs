@@ -101,6 +101,13 @@ impl Runs<'_> {
         jobs.into_iter().map(|(id, job)| (id, job.as_seen(&self.project.root))).collect()
     }
 
+    /// Whether no job of a run is at work, and the rules have heard of every end: until then, others may
+    /// follow. Of one whose supervisor was killed nobody hears by itself.
+    pub fn is_settled(&self, found: &Found) -> bool {
+        let is_lost = |job: &Record| matches!(job.look(&self.project.root), Ok(Seen::Lost(..)));
+        found.ledger.work.jobs.values().all(|job| job.is_over() || is_lost(job))
+    }
+
     /// A job as it is now.
     #[must_use]
     pub fn job_now(&self, job: &Record) -> Record {
