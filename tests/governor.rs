@@ -32,7 +32,7 @@ fn a_run_that_only_repeats_itself_ends_as_stuck() {
     assert_eq!(scene.journal("w/w").pop().unwrap()["answer"]["outcome"], "stuck");
     assert!(scene.ok(&["status"]).contains("stuck"));
     scene.file("ok", "");
-    scene.stop_again().allows();
+    scene.stop_again().allows_saying("is done");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn limits_are_announced_and_a_completion_on_the_last_step_wins() {
     stop().allows_saying("limit of 10 blocks in a row");
     scene.stop().blocks("make ok");
     scene.file("ok", "");
-    stop().allows();
+    stop().allows_saying("is done");
     assert!(scene.ok(&["status"]).contains("done"));
 }
 

@@ -65,7 +65,8 @@ impl Client for Cursor {
             folder: sent.cwd.or_else(root),
             after_block: sent.stop_hook_active.or(sent.loop_count.map(|count| count > 0)),
             last_message: sent.last_assistant_message,
-            has_background_work: false,
+            background: Vec::new(),
+            is_planning: false,
             is_broken_off: matches!(sent.status.as_deref(), Some("aborted" | "error")),
         })
     }

@@ -259,7 +259,8 @@ fn stop(payload: Payload, client: &'static dyn Client) -> Stop {
         // A name that would be several lines of a message is not one.
         session: payload.session.map(|session| print::one_line(&plain::text(&session))),
         after_block: payload.after_block,
-        background: payload.has_background_work,
+        background: payload.background,
+        is_planning: payload.is_planning,
         client_cap: client.cap().map(|cap| (cap.most, cap.on_all)),
         time: client.time(),
         told: ClientReport { client, last_message, transcript },
@@ -328,16 +329,13 @@ fn sentences(messages: &[String]) -> String {
 fn answer(project: &Project, verdict: &Verdict) -> (Reply, u8) {
     let mut faults = verdict.faults.clone();
     let mut messages = verdict.notes.clone();
-    for Answered { run, answer, notes, .. } in &verdict.answers {
-        messages.extend(notes.iter().cloned());
-        match answer {
-            Answer::Allow { outcome: Some(Outcome::Fault), message, .. } => {
-                faults.push(format!("run {run}: {}", message.as_deref().unwrap_or_default()));
+    for answered in &verdict.answers {
+        messages.extend(answered.notes.iter().cloned());
+        match &answered.answer {
+            Answer::Allow { outcome: Some(Outcome::Fault), message: Some(message), .. } => {
+                faults.push(format!("run {}: {message}", answered.run));
             }
-            Answer::Allow { outcome: Some(Outcome::Inactive), .. }
-            | Answer::Block { .. }
-            | Answer::Deny { .. } => {}
-            Answer::Allow { message, .. } => messages.extend(message.clone()),
+            _ => messages.extend(answered.told()),
         }
     }
     for fault in &faults {

@@ -139,9 +139,35 @@ pub struct Session {
     /// The last answer, for people.
     pub last: Option<Last>,
     pub cancelled: Option<Cancelled>,
+    /// For what the agent itself caused the session was let go.
+    #[serde(skip_serializing_if = "Waits::is_none")]
+    pub waits: Waits,
     /// What the user has not been told yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending_notices: Vec<String>,
+}
+
+/// Waits that the agent can cause: for its own background work, or in plan mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waits {
+    /// How many there were in a row while nothing changed.
+    pub row: u32,
+    /// When the last one was, and the digest of the document then.
+    pub since: Option<Timestamp>,
+    pub document: String,
+    /// Work that was there at the last stop.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<String>,
+    /// Until when it waits; none where what it waits for will come back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+impl Waits {
+    fn is_none(&self) -> bool {
+        *self == Waits::default()
+    }
 }
 
 /// What is done for a run, and what it has used up.

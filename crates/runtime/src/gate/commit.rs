@@ -101,6 +101,7 @@ impl Gate<'_> {
         let outer = workflow.outer();
         let ends = outer.phase(&step.to).is_some_and(|phase| outer.get(phase).ends.is_some())
             && !ledger.is_left_by_hand(&step.to);
+        let phase = step.to.clone();
         let line = Line {
             from: step.from,
             to: step.to,
@@ -119,6 +120,7 @@ impl Gate<'_> {
         let answered = Answered {
             started: started.collect(),
             block_exit: workflow.block_exit,
+            phase,
             ..Answered::new(&found.id, way_out(step.answer.clone(), &found.id, workflow.way_out))
         };
         let version = read.version.clone();

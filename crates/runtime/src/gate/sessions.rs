@@ -138,6 +138,9 @@ impl Runs<'_> {
             let _ = write!(note, ": {}", about.trim_end_matches('.'));
         }
         let _ = write!(note, ". Its state document is {}.", run.place);
+        if let Some(told) = self.told(run, &report) {
+            let _ = write!(note, " At the last stop: {told}");
+        }
         let own = self.workflow_of(run).ok().and_then(|workflow| {
             let text = workflow.note?;
             Some(self.show_told(&workflow, run, text, heard, told))
