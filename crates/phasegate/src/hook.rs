@@ -4,6 +4,8 @@
 //! endings as a block or drops them silently, and both are worse.
 
 use std::ffi::OsString;
+use std::fs::Metadata;
+use std::hash::{DefaultHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +17,7 @@ use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::step::{Actor, Event};
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict};
+use phasegate_runtime::ledger::Delivery;
 use phasegate_runtime::plain;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::variables;
@@ -200,7 +203,7 @@ fn run(
 ) -> Result<(Reply, u8), Failure> {
     let nowhere = |message: String| Failure::new(None, message);
     let Asked { name, event, happened, client } = asked.map_err(nowhere)?;
-    let payload = read(client).map_err(nowhere)?;
+    let (payload, digest) = read(client).map_err(nowhere)?;
     watchdog.has_read();
     if let Some(other) = payload.event.as_ref().filter(|other| !client.is_event(name, other)) {
         return Err(nowhere(format!("the payload is of the event {other}, not of {event}")));
@@ -221,7 +224,8 @@ fn run(
     let gate = Gate::new(&project);
     let sign = match happened {
         Happened::Stop => {
-            let stop = stop(payload, client);
+            let mut stop = stop(payload, client);
+            stop.delivery = delivery(&stop, digest);
             let mut verdict = gate.stop(&stop);
             verdict.notes.extend(gate.broken_once(stop.session.as_deref()));
             let output = answer(&project, &verdict);
@@ -246,6 +250,7 @@ fn run(
         messages.extend(gate.broken_once(Some(&session)));
         messages.extend(openings::in_environment());
         messages.extend(openings::in_settings(&project.root));
+        messages.extend(openings::installed_twice(&project.root));
     }
     let message = (!messages.is_empty()).then(|| format!("phasegate: {}", sentences(&messages)));
     let context = format!("Phasegate: {}", notes.join("\n\n"));
@@ -264,6 +269,7 @@ fn stop(payload: Payload, client: &'static dyn Client) -> Stop {
         client_cap: client.cap().map(|cap| (cap.most, cap.on_all)),
         time: client.time(),
         told: ClientReport { client, last_message, transcript },
+        delivery: None,
     }
 }
 
@@ -300,7 +306,14 @@ fn arguments(args: &[OsString]) -> Result<Asked, String> {
     Ok(Asked { name, event, happened: *happened, client })
 }
 
-fn read(client: &dyn Client) -> Result<Payload, String> {
+/// What tells a stop from the same one delivered again: its payload, and a transcript that is there.
+fn delivery(stop: &Stop, payload: u64) -> Option<Delivery> {
+    let transcript = stop.told.transcript.as_ref()?.metadata().ok().filter(Metadata::is_file)?;
+    Some(Delivery { payload: format!("{payload:x}"), transcript: transcript.len() })
+}
+
+/// The payload, and a digest of it.
+fn read(client: &dyn Client) -> Result<(Payload, u64), String> {
     let bytes = payload::read(MAX_BYTES);
     let bytes = bytes.map_err(|error| format!("the payload cannot be read: {error}"))?;
     if bytes.len() > MAX_BYTES {
@@ -313,7 +326,11 @@ fn read(client: &dyn Client) -> Result<Payload, String> {
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err("the payload is not understood: it is no JSON object".into());
     }
-    client.payload(text).map_err(|error| format!("the payload is not understood: {error}"))
+    let mut digest = DefaultHasher::new();
+    digest.write(text);
+    let payload = client.payload(text);
+    let payload = payload.map_err(|error| format!("the payload is not understood: {error}"))?;
+    Ok((payload, digest.finish()))
 }
 
 /// Messages as sentences, one after the other.

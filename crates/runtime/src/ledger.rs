@@ -138,6 +138,9 @@ pub struct Session {
     pub last_block: Option<LastBlock>,
     /// The last answer, for people.
     pub last: Option<Last>,
+    /// The stop that was last answered, as far as it can be told from the same one delivered again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivered: Option<Delivery>,
     pub cancelled: Option<Cancelled>,
     /// For what the agent itself caused the session was let go.
     #[serde(skip_serializing_if = "Waits::is_none")]
@@ -145,6 +148,15 @@ pub struct Session {
     /// What the user has not been told yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending_notices: Vec<String>,
+}
+
+/// What tells a stop from the same one delivered again, because the hook is installed twice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// A digest of the payload, which only the version that has made it understands.
+    pub payload: String,
+    /// How long the transcript is.
+    pub transcript: u64,
 }
 
 /// Waits that the agent can cause: for its own background work, or in plan mode.

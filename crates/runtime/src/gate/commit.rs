@@ -202,7 +202,8 @@ fn insisting(
     }
 }
 
-fn way_out(answer: Answer, run: &RunId, wanted: bool) -> Answer {
+/// The answer as it is given: short enough, and with the way out where the workflow wants that.
+pub(super) fn way_out(answer: Answer, run: &RunId, wanted: bool) -> Answer {
     let answer = answer.shortened(MAX_REASON);
     let Answer::Block { mut reason } = answer else { return answer };
     if wanted {

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use phasegate_clients::Work;
 use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::Reentry;
+use phasegate_engine::events::STOP;
 use phasegate_engine::job::{Gives, Job};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
+use super::commit::way_out;
 use super::jobs::busy;
 use super::put::{Attempt, Progress};
 use super::sessions::{Standing, standing};
@@ -20,10 +22,13 @@ use super::{Answered, Found, Gate, GateError};
 use crate::git;
 use crate::governor::{Situation, state_without};
 use crate::journal::Line;
-use crate::ledger::{Last, LastBlock, Owner};
+use crate::ledger::{Delivery, Last, LastBlock, Owner};
 use crate::run::RunId;
 use crate::words::{self, Because};
 use crate::world::ClientReport;
+
+/// How long after its answer a stop may be delivered again.
+const TWICE: SignedDuration = SignedDuration::from_secs(10);
 
 /// A stop, as a client reports it.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +46,8 @@ pub struct Stop {
     /// How long the client waits for an answer.
     pub time: Duration,
     pub told: ClientReport,
+    /// What tells it from the same stop delivered again; none where that cannot be told.
+    pub delivery: Option<Delivery>,
 }
 
 impl Stop {
@@ -141,6 +148,9 @@ impl Gate<'_> {
         if open.run.ledger.session.cancelled.is_some() || foreign {
             return Ok(Then::Nothing(Progress::Done(None)));
         }
+        if let Some(answered) = delivered_before(&open, stop, now) {
+            return Ok(Then::Nothing(Progress::Done(Some(answered))));
+        }
         open.run.ledger.session.fired = Some(now);
         if let Some(why) = busy(&open).filter(|_| open.run.ledger.position.begins_with.is_some()) {
             return Ok(pass(open, &event, Answer::waiting(Until::Background, why)));
@@ -199,6 +209,7 @@ impl Gate<'_> {
         let new = open.written(&step);
         self.govern(&mut open, stop, new.as_deref(), &mut step, now);
         let new = new.filter(|_| step.changed);
+        open.run.ledger.session.delivered.clone_from(&stop.delivery);
         self.commit(open, &event, step, new, attempt)
     }
 
@@ -275,6 +286,26 @@ impl Gate<'_> {
             step.let_go(Answer::allow_saying(Outcome::Stuck, message));
         }
     }
+}
+
+/// The answer that was given to this stop when it was delivered first: a hook that is installed twice hears
+/// of one stop twice, and that is one event.
+fn delivered_before(open: &Open, stop: &Stop, now: Timestamp) -> Option<Answered> {
+    let session = &open.run.ledger.session;
+    let last = session.last.as_ref().filter(|last| last.event == STOP)?;
+    let is_same = stop.delivery.is_some()
+        && session.delivered == stop.delivery
+        && session.owner.as_ref().map(|owner| &owner.session) == stop.session.as_ref()
+        && now.duration_since(last.at) <= TWICE;
+    is_same.then(|| Answered {
+        block_exit: open.workflow.block_exit,
+        phase: phase_name(&open.workflow, &open.document),
+        document: open.document.clone(),
+        ..Answered::new(
+            &open.run.found.id,
+            way_out(last.answer.clone(), &open.run.found.id, open.workflow.way_out),
+        )
+    })
 }
 
 /// Whether another hook's block caused the stop, so that it is not ours to answer.

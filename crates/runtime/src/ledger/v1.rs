@@ -137,6 +137,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             last_block: old.insisting,
             last: old.last,
             cancelled: old.cancelled,
+            delivered: None,
             waits: Waits::default(),
             pending_notices: old.untold,
         },
