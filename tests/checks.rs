@@ -58,7 +58,7 @@ fn a_failing_test_blocks_with_its_output_and_a_fixed_one_lets_go() {
     scene.stop_again().allows_saying("is stuck");
     assert_eq!(runs(&scene), 2);
     scene.file("fixed", "");
-    scene.stop().allows();
+    scene.stop().allows_saying("is done");
     assert_eq!(runs(&scene), 3);
     assert!(scene.ok(&["status"]).contains("done in phase done"));
     let line = scene.journal("ship/ship").pop().unwrap();
@@ -146,10 +146,12 @@ fn our_own_folder_may_be_ignored_and_a_document_may_lie_in_the_source() {
 #[test]
 fn without_consent_nothing_runs_and_the_stop_is_allowed_saying_so() {
     let scene = ship("echo x >> ran; exit 1");
-    scene.ok(&["ship", "start"]);
+    let ran = scene.run(&["ship", "start"]);
+    assert!(ran.stderr.contains("Run ship/ship holds nothing"), "{ran:?}");
+    assert!(scene.ok(&["status"]).contains("Run ship/ship holds nothing"));
     scene.stop().allows_saying("`phasegate trust ship` shows them and consents");
     let status = scene.ok(&["status"]);
-    assert!(status.contains("waiting in phase working") && status.contains("for a person"));
+    assert!(status.contains("waiting in phase working") && status.contains("phasegate trust ship"));
     for ran in [scene.by_agent(&["trust", "ship"]), scene.run(&["trust", "ship"])] {
         assert!(ran.stderr.contains("consenting to commands is for people"), "{ran:?}");
     }
@@ -275,7 +277,7 @@ fn a_hook_that_is_killed_leaves_its_check_at_work_and_the_next_stop_uses_it() {
 #[test]
 fn a_check_that_changes_the_tree_is_run_again_and_then_counts() {
     let scene = started("echo x >> ran; echo formatted > code.txt; exit 0");
-    scene.stop().allows();
+    scene.stop().allows_saying("is done");
     assert_eq!(runs(&scene), 2);
     let scene = started("echo x >> ran; date +%N > code.txt; exit 1");
     scene.stop().blocks("The tests fail");
@@ -309,7 +311,7 @@ fn checks_work_without_a_repository_and_without_git() {
         let stop = || if with_git { scene.stop() } else { without_git(&scene) };
         stop().blocks("red");
         scene.file("fixed", "");
-        stop().allows();
+        stop().allows_saying("is done");
     }
 }
 

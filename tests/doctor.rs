@@ -169,6 +169,10 @@ fn it_is_installed_twice() {
         json!({ "hooks": { "Stop": [{ "hooks": [{ "type": "command", "command": line }] }] } });
     scene.file(".claude/settings.local.json", hooks.to_string());
     finds(&scene, "hook.claude.twice", "warn", "installed 3 times", "keep one");
+    let start = scene.hook_of("session-start", "s1", &serde_json::json!({ "source": "startup" }));
+    start.allows_saying("has the hook installed 3 times");
+    let init = scene.run(&["init", "--client", "claude"]);
+    assert!(init.stderr.contains("has the hook installed"), "{init:?}");
 }
 
 #[test]

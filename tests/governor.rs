@@ -32,7 +32,7 @@ fn a_run_that_only_repeats_itself_ends_as_stuck() {
     assert_eq!(scene.journal("w/w").pop().unwrap()["answer"]["outcome"], "stuck");
     assert!(scene.ok(&["status"]).contains("stuck"));
     scene.file("ok", "");
-    scene.stop_again().allows();
+    scene.stop_again().allows_saying("is done");
 }
 
 #[test]
@@ -78,15 +78,19 @@ fn a_tool_call_between_two_stops_starts_the_clients_count_anew() {
     let scene = insistent("[limits]\nsame_reason = 0\n");
     let hook = r#"{"type":"user","isMeta":true,"message":{"content":"Stop hook feedback"}}"#;
     let tool = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash"}]}}"#;
-    scene.file("transcript.jsonl", format!("{hook}\n{tool}\n"));
-    for _ in 0..20 {
-        scene.stop_again().blocks("make ok");
+    // A transcript grows: a stop with the same one would be the same stop.
+    let stop = |turn: usize, end: &str| {
+        let before = "{\"type\":\"summary\"}\n".repeat(turn);
+        scene.file("transcript.jsonl", format!("{before}{end}\n"));
+        scene.stop_again()
+    };
+    for turn in 0..20 {
+        stop(turn, &format!("{hook}\n{tool}")).blocks("make ok");
     }
-    scene.file("transcript.jsonl", format!("{tool}\n{hook}\n"));
-    for _ in 0..6 {
-        scene.stop_again().blocks("make ok");
+    for turn in 20..26 {
+        stop(turn, &format!("{tool}\n{hook}")).blocks("make ok");
     }
-    scene.stop_again().allows_saying("used no tool");
+    stop(26, &format!("{tool}\n{hook}")).allows_saying("used no tool");
 }
 
 #[test]
@@ -106,7 +110,7 @@ fn limits_are_announced_and_a_completion_on_the_last_step_wins() {
     stop().allows_saying("limit of 10 blocks in a row");
     scene.stop().blocks("make ok");
     scene.file("ok", "");
-    stop().allows();
+    stop().allows_saying("is done");
     assert!(scene.ok(&["status"]).contains("done"));
 }
 

@@ -155,7 +155,7 @@ fn each_kind_outlives_the_process_that_wanted_it_and_is_started_once() {
     let scene = kinds();
     killed_while(&scene, "check", hook(&scene));
     ended(&scene, "check");
-    scene.stop().allows();
+    scene.stop().allows_saying("is done");
     assert_eq!(ran(&scene, "check"), 1, "the next stop uses the result");
 
     let scene = kinds();
@@ -163,7 +163,7 @@ fn each_kind_outlives_the_process_that_wanted_it_and_is_started_once() {
     killed_while(&scene, "reviewer", hook(&scene));
     ended(&scene, "reviewer");
     eventually("it counts", || did(&scene) == ["review PASS"]);
-    scene.stop().allows();
+    scene.stop().allows_saying("is done");
     assert_eq!(ran(&scene, "reviewer"), 1);
 
     let scene = kinds();

@@ -40,4 +40,6 @@ mod tasks;
 mod terminal;
 mod trees;
 mod triage_run;
+mod waits;
 mod watchdog;
+mod words;

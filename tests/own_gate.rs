@@ -29,7 +29,7 @@ fn a_gate_of_ones_own_blocks_until_its_evidence_is_there() {
     scene.file("NOTES.md", "short");
     scene.stop_again().blocks("only 5 characters");
     scene.file("NOTES.md", "long enough to be taken for notes");
-    scene.stop_again().allows();
+    scene.stop_again().allows_saying("is done");
     assert!(scene.ok(&["status"]).contains("done"));
     scene.stop().allows();
     scene.ok(&["notes", "start"]);
@@ -147,7 +147,7 @@ fn the_last_message_comes_from_the_payload_first_and_from_the_transcript_second(
     scene.file("transcript.jsonl", line("from the transcript"));
     scene.hook(&payload).blocks("only from the transcript");
     scene.file("transcript.jsonl", line("DONE"));
-    scene.hook(&payload).allows();
+    scene.hook(&payload).allows_saying("is done");
 }
 
 #[test]
@@ -288,6 +288,6 @@ fn the_readme_is_true_of_the_first_gate() {
     scene.file("NOTES.md", "x".repeat(150));
     scene.stop_again().blocks("NOTES.md has 150 characters. Say more.");
     scene.file("NOTES.md", "x".repeat(250));
-    scene.stop_again().allows();
+    scene.stop_again().allows_saying("is done");
     assert!(scene.ok(&["status"]).contains("done"));
 }

@@ -68,7 +68,7 @@ fn a_run_answers_wherever_its_session_goes() {
     // Another session that begins there is not concerned.
     stop(&scene, "s2", &scene.path("other")).allows();
     scene.file("repo/NOTES.md", "x");
-    stop(&scene, "s1", &scene.path("other")).allows();
+    stop(&scene, "s1", &scene.path("other")).allows_saying("Run notes/notes is done");
     assert!(run(&scene, &repo, &["status"], None).stdout.contains("done in phase b"));
 }
 
@@ -100,7 +100,7 @@ fn in_a_linked_worktree_the_run_answers_with_what_is_there() {
     scene.file("repo/NOTES.md", "x");
     stop(&scene, "s1", &tree).blocks("Write NOTES.md");
     scene.file("elsewhere/NOTES.md", "x");
-    stop(&scene, "s1", &tree).allows();
+    stop(&scene, "s1", &tree).allows_saying("Run notes/notes is done");
     assert!(run(&scene, &repo, &["status"], None).stdout.contains("done in phase b"));
 }
 
@@ -148,7 +148,7 @@ fn a_run_that_is_over_owns_nothing() {
     let scene = repository();
     let repo = scene.path("repo");
     scene.file("repo/.phasegate/notes/again.json", r#"{"phase":"a"}"#).file("repo/NOTES.md", "");
-    stop(&scene, "s1", &repo).allows();
+    stop(&scene, "s1", &repo).allows_saying("is done");
     std::fs::remove_file(scene.path("repo/NOTES.md")).unwrap();
     // Another document in its place is another run, and the session that comes first has it.
     scene.file("repo/.phasegate/notes/again.json", r#"{"phase":"a","new":true}"#);

@@ -55,13 +55,21 @@ fn a_new_prompt_after_stuck_is_blocked_again() {
 }
 
 #[test]
-fn a_stop_that_another_hook_caused_is_allowed_at_once() {
-    let scene = Scene::with_triage(3);
-    scene.stop_again().allows();
+fn a_stop_that_another_hook_caused_is_decided_and_not_blocked() {
+    let scene = Scene::with_triage(1);
+    scene.stop_again().allows_saying("another hook has told the agent to go on");
     scene.result(0, true, "g");
-    scene.stop_again().allows();
-    let state = scene.json(STATE);
-    assert_eq!(state["entries"][0]["status"], "pending", "nothing is decided on another's stop");
+    scene.stop_again().allows_saying("in phase aggregation");
+    assert_eq!(scene.json(STATE)["phase"], "aggregation", "what has moved on stays");
+}
+
+#[test]
+fn a_run_is_completed_at_a_stop_that_another_hook_caused() {
+    let scene = with_head("");
+    scene.stop_again().allows_saying("another hook has told the agent to go on");
+    scene.file("ok", "");
+    scene.stop_again().allows_saying("Run w/w is done.");
+    assert!(scene.ok(&["status"]).contains("done in phase b"));
 }
 
 #[test]
@@ -126,7 +134,7 @@ fn reentry_always_goes_on_without_a_change_and_never_allows_with_one() {
     let scene = with_head("reentry = \"never\"");
     scene.stop().blocks("make ok");
     scene.file("other", "x");
-    scene.stop_again().allows();
+    scene.stop_again().allows_saying("another hook has told the agent to go on");
 }
 
 #[test]
@@ -169,7 +177,7 @@ fn an_action_between_two_stops_does_not_open_the_gate() {
     scene.stop().blocks("make ok");
     scene.run(&["w", "nope"]);
     scene.file("ok", "");
-    scene.stop_again().allows();
+    scene.stop_again().allows_saying("is done");
     assert_eq!(scene.json(".phasegate/w/w.json")["phase"], "b");
 }
 
@@ -197,11 +205,12 @@ fn a_client_that_does_not_say_whether_a_stop_follows_a_block_is_not_kept_for_eve
 }
 
 #[test]
-fn a_stop_of_another_hook_says_nothing_about_the_run() {
+fn a_stop_of_another_hook_is_told_as_that() {
     let scene = Scene::with_triage(1);
     scene.stop().blocks("1 of 1");
     scene.stop_again().allows_saying("stuck");
-    scene.stop_again().allows();
-    assert!(scene.ok(&["status"]).contains("stuck"));
-    assert!(scene.ok(&["why"]).contains("another hook's block caused this stop"));
+    scene.stop_again().allows_saying("another hook has told the agent to go on");
+    for command in ["status", "why"] {
+        assert!(scene.ok(&[command]).contains("another hook has told the agent to go on"));
+    }
 }

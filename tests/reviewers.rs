@@ -77,7 +77,7 @@ fn reviews_go_on_until_two_are_clean() {
     scene.file("reviews/post-1.md", "fixed").file("reviewer.sh", honest("PASS"));
     scene.stop_again().blocks("post-2.md");
     scene.file("reviews/post-2.md", "nothing to do");
-    scene.stop_again().allows();
+    scene.stop_again().allows_saying("is done");
     assert!(scene.ok(&["status"]).contains("done in phase done"));
     assert_eq!(scene.read("models"), "opus\nsonnet\nopus\n");
     assert_eq!(

@@ -77,7 +77,7 @@ fn a_run_is_taken_over_at_once_by_adopt() {
     assert!(said.contains("belongs to session two now"), "{said}");
     scene.stop_of("one", false).allows();
     // What the first session was told does not count against the second.
-    scene.stop_of("two", true).allows();
+    scene.stop_of("two", true).allows_saying("another hook has told the agent to go on");
     scene.stop_of("two", false).blocks("2 of 2");
     let last =
         scene.journal("triage/web").into_iter().find(|line| line["event"]["name"] == "adopt");
@@ -242,7 +242,7 @@ fn a_block_of_one_run_is_not_taken_for_another_hooks_block_by_the_next() {
     scene.file("a.txt", "");
     scene.stop_of("s1", true).blocks("Write b.txt");
     scene.file("b.txt", "");
-    scene.stop_of("s1", true).allows();
+    scene.stop_of("s1", true).allows_saying("is done");
 }
 
 #[test]

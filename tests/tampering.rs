@@ -102,7 +102,7 @@ fn a_new_definition_is_accepted_by_a_person_and_nobody_else() {
     scene.stop().blocks("Write NOTES.md");
     let person = scene.by_hand(&accept);
     assert_eq!(person.code, Some(0), "{person:?}");
-    scene.stop().allows();
+    scene.stop().allows_saying("is done");
     let lines = scene.journal("notes/notes");
     let line = lines.iter().find(|line| line["event"]["name"] == "accept-definition").unwrap();
     assert_eq!(line["event"]["params"]["reason"], "it was too strict");

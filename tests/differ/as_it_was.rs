@@ -43,6 +43,24 @@ pub fn line(mut line: Value) -> Option<Value> {
     Some(line)
 }
 
+/// Whether a stop was let go without being decided, because another hook had caused it.
+pub fn was_undecided(seen: &Seen) -> bool {
+    let is_note =
+        |note: &Value| note.as_str().is_some_and(|note| note.contains("another hook's block"));
+    let notes =
+        |line: &Value| line["notes"].as_array().is_some_and(|notes| notes.iter().any(is_note));
+    seen.journal.iter().any(notes)
+}
+
+/// An answer without the sentences that 0.1.0 did not say: why a stop was let go that the workflow itself has
+/// no words for, and what was said at the last stop.
+fn silent(out: &str) -> String {
+    let said = r#"\{"systemMessage": "phasegate: Run [^ ]+ (is done|has ended in phase [^ ]+|did not hold this stop: [^"]*|does not hold this stop, [^"]*)\."\}"#;
+    let out = Regex::new(said).unwrap().replace_all(out, "{}").into_owned();
+    let before = r#" At the last stop: ([^"\\]|\\[^n])*"#;
+    Regex::new(before).unwrap().replace_all(&out, "").into_owned()
+}
+
 /// What is seen without where a log is, and a workflow's own record of a worker with what 0.1.0 knew.
 pub fn seen(seen: &Seen) -> Seen {
     let log =
@@ -50,6 +68,7 @@ pub fn seen(seen: &Seen) -> Seen {
     let text = serde_json::to_string(seen).unwrap();
     let text = Regex::new(log).unwrap().replace_all(&text, "<log>");
     let mut seen: Seen = serde_json::from_str(&text).unwrap();
+    seen.out = silent(&seen.out);
     let records = seen.files.iter_mut().filter(|(path, _)| path.ends_with("transcript.jsonl"));
     for text in records.filter_map(|(_, text)| text.as_mut()) {
         let lines = text.lines().map(|line| {

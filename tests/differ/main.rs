@@ -57,6 +57,11 @@ fn play(trace: &Trace, plant: impl Fn(&Stage), differences: &Differences) -> Opt
     let mut stage = Stage::new(Path::new(BINARY), trace);
     plant(&stage);
     for (number, step) in trace.steps.iter().enumerate() {
+        // 0.1.0 did not decide about a stop that another hook's block had caused. Today it is decided, and only
+        // the block is withheld: what follows in the trace has another beginning.
+        if as_it_was::was_undecided(&step.seen) {
+            break;
+        }
         let seen = differences.leave_out_note(stage.play(&step.op));
         let expected = as_it_was::seen(&differences.apply(&step.seen));
         let seen = as_it_was::seen(&seen);

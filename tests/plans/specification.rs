@@ -32,7 +32,9 @@ mod suite_1_validation {
     fn t04_stop_hook_active_of_another_hook() {
         let plans = Plans::with(&due("plan-review"));
         let payload = json!({ "cwd": plans.scene.root(), "stop_hook_active": true });
-        plans.hook(&payload.to_string(), &[]).allows();
+        plans
+            .hook(&payload.to_string(), &[])
+            .allows_saying("another hook has told the agent to go on");
         assert!(plans.calls().is_empty());
     }
 

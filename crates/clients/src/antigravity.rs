@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::client::Client;
 use crate::facts::{Facts, Quirk};
-use crate::payload::{Payload, Sample, told};
+use crate::payload::{Payload, Sample, Work, WorkKind, told};
 use crate::reply;
 use crate::settings::{Entry, NAME, Scope, Settings, What, stop_line};
 
@@ -59,11 +59,14 @@ impl Client for Antigravity {
     fn payload(&self, json: &[u8]) -> serde_json::Result<Payload> {
         let sent: Sent = serde_json::from_slice(json)?;
         let is_error = sent.termination_reason.as_deref() == Some("ERROR");
+        // It does not say what that is.
+        let is_at_work = sent.fully_idle == Some(false);
+        let at_work = is_at_work.then(|| Work { kind: WorkKind::Task, id: String::new() });
         Ok(Payload {
             session: told([sent.conversation_id]),
             transcript: sent.transcript_path,
             folder: sent.workspace_paths.and_then(|folders| folders.into_iter().next()),
-            has_background_work: sent.fully_idle == Some(false),
+            background: at_work.into_iter().collect(),
             is_broken_off: is_error || told([sent.error]).is_some(),
             ..Payload::default()
         })

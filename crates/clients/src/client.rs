@@ -215,6 +215,18 @@ impl dyn Client + '_ {
         Ok(found)
     }
 
+    /// Whether these hooks fire more than once at one stop. Some clients run the same command in two places
+    /// once.
+    pub fn fires_twice(&self, hooks: &[Hook]) -> bool {
+        match hooks.split_first() {
+            Some((first, others)) if self.has(Quirk::RunsEqualOnce) => {
+                others.iter().any(|hook| hook.command != first.command)
+            }
+            Some((_, others)) => !others.is_empty(),
+            None => false,
+        }
+    }
+
     /// What keeps hooks from working in a file of its settings that can be read.
     pub fn problems(&self, shown: &str, text: &str, settings: &Value) -> Vec<Problem> {
         let mut found = problem::in_settings(self.facts(), shown, text, settings);

@@ -25,10 +25,57 @@ pub struct Payload {
     pub mark: Option<String>,
     /// The stop is that of a sub-agent; the session is the one that it works for.
     pub is_sub_agent: bool,
-    /// Whether something that the agent has started is still at work.
-    pub has_background_work: bool,
+    /// What the agent has started and is still at work.
+    pub background: Vec<Work>,
+    /// Whether the agent may only plan, and not write.
+    pub is_planning: bool,
     /// Whether the user interrupted the turn, and so does not want it to go on.
     pub is_broken_off: bool,
+}
+
+/// Something that a client has at work in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    pub kind: WorkKind,
+    /// What tells it from others, as far as the client says.
+    pub id: String,
+}
+
+/// What kind of work it is, by what will come of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkKind {
+    /// It wakes the agent when it is done.
+    SubAgent,
+    Teammate,
+    Workflow,
+    /// A task of another kind, as of an MCP server.
+    Task,
+    /// Wakes the agent once, at a time.
+    WakeUp,
+    /// May end or not, as a server.
+    Shell,
+    /// Goes on as long as the session.
+    Monitor,
+}
+
+impl WorkKind {
+    /// Whether the agent hears of it again.
+    pub fn returns(self) -> bool {
+        !matches!(self, WorkKind::Shell | WorkKind::Monitor)
+    }
+
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            WorkKind::SubAgent => "a sub-agent",
+            WorkKind::Teammate => "a teammate",
+            WorkKind::Workflow => "a workflow",
+            WorkKind::Task => "a task",
+            WorkKind::WakeUp => "a wake-up",
+            WorkKind::Shell => "a shell",
+            WorkKind::Monitor => "a monitor",
+        }
+    }
 }
 
 /// The shape that most clients share, in snake case or in camel case. Every field may be missing, and
@@ -48,13 +95,40 @@ struct Common {
     cwd: Option<PathBuf>,
     stop_hook_active: Option<bool>,
     last_assistant_message: Option<String>,
+    permission_mode: Option<String>,
     background_tasks: Option<Vec<BackgroundTask>>,
+    #[serde(alias = "crons")]
+    session_crons: Option<Vec<Cron>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct BackgroundTask {
+    id: Option<String>,
+    task_id: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
     status: Option<String>,
+    command: Option<String>,
+    description: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Cron {
+    id: Option<String>,
+    recurring: Option<bool>,
+    #[serde(rename = "cron")]
+    schedule: Option<String>,
+    prompt: Option<String>,
+}
+
+impl Cron {
+    /// One that comes again and again is nothing to wait for.
+    fn work(self) -> Option<Work> {
+        let id = told([self.id, self.schedule, self.prompt]).unwrap_or_default();
+        (self.recurring == Some(false)).then_some(Work { kind: WorkKind::WakeUp, id })
+    }
 }
 
 impl BackgroundTask {
@@ -65,11 +139,30 @@ impl BackgroundTask {
             Some("completed" | "failed" | "killed" | "cancelled" | "stopped" | "done")
         )
     }
+
+    fn work(self) -> Option<Work> {
+        if !self.runs() {
+            return None;
+        }
+        let kind = match self.kind.as_deref() {
+            // What does not say what it is may never end.
+            None | Some("shell" | "bash" | "local_bash") => WorkKind::Shell,
+            Some("monitor") => WorkKind::Monitor,
+            Some("subagent" | "agent" | "local_agent") => WorkKind::SubAgent,
+            Some("teammate") => WorkKind::Teammate,
+            Some("workflow") => WorkKind::Workflow,
+            Some(_) => WorkKind::Task,
+        };
+        let id = told([self.id, self.task_id, self.command, self.description]);
+        Some(Work { kind, id: id.unwrap_or_default() })
+    }
 }
 
 /// A payload of the common shape.
 pub fn common(json: &[u8]) -> serde_json::Result<Payload> {
     let sent: Common = serde_json::from_slice(json)?;
+    let tasks = sent.background_tasks.into_iter().flatten().filter_map(BackgroundTask::work);
+    let crons = sent.session_crons.into_iter().flatten().filter_map(Cron::work);
     Ok(Payload {
         event: sent.hook_event_name.or(sent.camel_event),
         session: told([sent.session_id, sent.camel_session]),
@@ -77,7 +170,8 @@ pub fn common(json: &[u8]) -> serde_json::Result<Payload> {
         folder: sent.cwd,
         after_block: sent.stop_hook_active,
         last_message: sent.last_assistant_message,
-        has_background_work: sent.background_tasks.iter().flatten().any(BackgroundTask::runs),
+        background: tasks.chain(crons).collect(),
+        is_planning: sent.permission_mode.as_deref() == Some("plan"),
         ..Payload::default()
     })
 }

@@ -140,10 +140,10 @@ impl Lint<'_> {
             }
         }
         for phase in machine.phases.iter().filter(|phase| phase.ends.is_none()) {
-            let mut rules = machine.rules_in(phase);
-            if !rules
-                .any(|rule| rule.on.iter().any(|event| EventKind::of(event) == EventKind::Stop))
-            {
+            let is_stop = |event: &String| EventKind::of(event) == EventKind::Stop;
+            let rules = machine.rules_in(phase).filter(|rule| rule.on.iter().any(is_stop));
+            let rules: Vec<&Rule> = rules.collect();
+            let Some(last) = rules.last() else {
                 let message = format!(
                     "phase `{}` has no rule for `stop`, so every stop is allowed",
                     phase.name
@@ -153,6 +153,20 @@ impl Lint<'_> {
                     phase.span.clone(),
                     message,
                     "say what a stop means there: `block`, or `allow = \"waiting\"`",
+                );
+                continue;
+            };
+            if !rules.iter().any(|rule| rule.when.is_none()) {
+                let message = format!(
+                    "phase `{}` lets the agent stop where none of its rules for `stop` holds: each has a \
+                     condition",
+                    phase.name
+                );
+                self.warn(
+                    "unanswered",
+                    last.span.clone(),
+                    message,
+                    "end with a rule for `stop` that has no `when`",
                 );
             }
         }

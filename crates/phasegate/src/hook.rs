@@ -4,6 +4,8 @@
 //! endings as a block or drops them silently, and both are worse.
 
 use std::ffi::OsString;
+use std::fs::Metadata;
+use std::hash::{DefaultHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,6 +18,7 @@ use phasegate_engine::step::{Actor, Event};
 use phasegate_runtime::bindings;
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict};
+use phasegate_runtime::ledger::Delivery;
 use phasegate_runtime::plain;
 use phasegate_runtime::project::{ConfigError, Project};
 use phasegate_runtime::variables;
@@ -201,7 +204,7 @@ fn run(
 ) -> Result<(Reply, u8), Failure> {
     let nowhere = |message: String| Failure::new(None, message);
     let Asked { name, event, happened, client } = asked.map_err(nowhere)?;
-    let payload = read(client).map_err(nowhere)?;
+    let (payload, digest) = read(client).map_err(nowhere)?;
     watchdog.has_read();
     if let Some(other) = payload.event.as_ref().filter(|other| !client.is_event(name, other)) {
         return Err(nowhere(format!("the payload is of the event {other}, not of {event}")));
@@ -219,7 +222,8 @@ fn run(
         watchdog.has_found(&project.root);
     }
     let mut heard = (Reply::default(), 0);
-    let stop = stop(payload, client);
+    let mut stop = stop(payload, client);
+    stop.delivery = delivery(&stop, digest);
     for project in &projects {
         let (reply, code) = match happened {
             Happened::Stop => stopped(project, &stop),
@@ -316,6 +320,7 @@ fn signed(
         messages.extend(gate.broken_once(Some(session)));
         messages.extend(openings::in_environment());
         messages.extend(openings::in_settings(&project.root));
+        messages.extend(openings::installed_twice(&project.root));
     }
     let message = (!messages.is_empty()).then(|| format!("phasegate: {}", sentences(&messages)));
     let context = format!("Phasegate: {}", notes.join("\n\n"));
@@ -350,10 +355,12 @@ fn stop(payload: Payload, client: &'static dyn Client) -> Stop {
     Stop {
         session: payload.session.as_deref().map(named_plainly),
         after_block: payload.after_block,
-        background: payload.has_background_work,
+        background: payload.background,
+        is_planning: payload.is_planning,
         client_cap: client.cap().map(|cap| (cap.most, cap.on_all)),
         time: client.time(),
         told: ClientReport { client, last_message, said, transcript, mark },
+        delivery: None,
     }
 }
 
@@ -390,7 +397,14 @@ fn arguments(args: &[OsString]) -> Result<Asked, String> {
     Ok(Asked { name, event, happened: *happened, client })
 }
 
-fn read(client: &dyn Client) -> Result<Payload, String> {
+/// What tells a stop from the same one delivered again: its payload, and a transcript that is there.
+fn delivery(stop: &Stop, payload: u64) -> Option<Delivery> {
+    let transcript = stop.told.transcript.as_ref()?.metadata().ok().filter(Metadata::is_file)?;
+    Some(Delivery { payload: format!("{payload:x}"), transcript: transcript.len() })
+}
+
+/// The payload, and a digest of it.
+fn read(client: &dyn Client) -> Result<(Payload, u64), String> {
     let bytes = payload::read(MAX_BYTES);
     let bytes = bytes.map_err(|error| format!("the payload cannot be read: {error}"))?;
     if bytes.len() > MAX_BYTES {
@@ -403,7 +417,11 @@ fn read(client: &dyn Client) -> Result<Payload, String> {
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err("the payload is not understood: it is no JSON object".into());
     }
-    client.payload(text).map_err(|error| format!("the payload is not understood: {error}"))
+    let mut digest = DefaultHasher::new();
+    digest.write(text);
+    let payload = client.payload(text);
+    let payload = payload.map_err(|error| format!("the payload is not understood: {error}"))?;
+    Ok((payload, digest.finish()))
 }
 
 /// Messages as sentences, one after the other.
@@ -419,16 +437,13 @@ fn sentences(messages: &[String]) -> String {
 fn answer(project: &Project, verdict: &Verdict) -> (Reply, u8) {
     let mut faults = verdict.faults.clone();
     let mut messages = verdict.notes.clone();
-    for Answered { run, answer, notes, .. } in &verdict.answers {
-        messages.extend(notes.iter().cloned());
-        match answer {
-            Answer::Allow { outcome: Some(Outcome::Fault), message, .. } => {
-                faults.push(format!("run {run}: {}", message.as_deref().unwrap_or_default()));
+    for answered in &verdict.answers {
+        messages.extend(answered.notes.iter().cloned());
+        match &answered.answer {
+            Answer::Allow { outcome: Some(Outcome::Fault), message: Some(message), .. } => {
+                faults.push(format!("run {}: {message}", answered.run));
             }
-            Answer::Allow { outcome: Some(Outcome::Inactive), .. }
-            | Answer::Block { .. }
-            | Answer::Deny { .. } => {}
-            Answer::Allow { message, .. } => messages.extend(message.clone()),
+            _ => messages.extend(answered.told()),
         }
     }
     for fault in &faults {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use phasegate_clients::settings::{self, Scope};
+use phasegate_clients::settings::{self, Hook, Scope};
 use phasegate_clients::{CLIENTS, Client, outside};
 use phasegate_runtime::variables;
 
@@ -20,18 +20,40 @@ pub fn in_environment() -> Vec<String> {
 
 /// What the settings of the clients that are used here switch off.
 pub fn in_settings(root: &Path) -> Vec<String> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let scopes = [Some((root.to_path_buf(), Scope::Project)), home.map(|home| (home, Scope::User))];
-    let mut found = Vec::new();
-    for (base, scope) in scopes.into_iter().flatten() {
-        for client in CLIENTS {
-            for file in client.files(&base, scope) {
-                found.extend(in_file(*client, &file, root));
-            }
-        }
-    }
+    let files = settings_of(root).flat_map(|(client, files)| {
+        files.into_iter().flat_map(move |file| in_file(client, &file, root))
+    });
+    let mut found: Vec<String> = files.collect();
     found.dedup();
     found
+}
+
+/// Which clients fire the hook more than once at a stop, since it is installed in several places.
+pub fn installed_twice(root: &Path) -> Vec<String> {
+    let twice = settings_of(root).filter_map(|(client, files)| {
+        let hooks = files.iter().filter_map(|file| client.hooks_in(file).ok());
+        let hooks: Vec<Hook> = hooks.flatten().collect();
+        let title = client.title();
+        client.fires_twice(&hooks).then(|| {
+            format!(
+                "{title} has the hook installed {} times, and fires each of them. `phasegate doctor` says \
+                 where.",
+                hooks.len()
+            )
+        })
+    });
+    twice.collect()
+}
+
+/// Each client with the files of its settings, in the project and of the user.
+fn settings_of(root: &Path) -> impl Iterator<Item = (&'static dyn Client, Vec<PathBuf>)> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let root = root.to_path_buf();
+    CLIENTS.iter().map(move |client| {
+        let mut files = client.files(&root, Scope::Project);
+        files.extend(home.iter().flat_map(|home| client.files(home, Scope::User)));
+        (*client, files)
+    })
 }
 
 fn in_file(client: &dyn Client, file: &Path, root: &Path) -> Vec<String> {

@@ -31,7 +31,7 @@ fn line(folder: Option<&Path>, told: &StatusLine) -> Option<String> {
         return faults.first().map(|fault| format!("phasegate: {fault}"));
     };
     let report = gate.report(run);
-    let mut parts = vec![format!("{} · {}", run.id, report.phase), report.condition.to_string()];
+    let mut parts = vec![format!("{} · {}", run.id, report.phase), gate.standing(run, &report)];
     let limits = project.config.limits(&run.id.workflow);
     let row = run.ledger.work.tally.blocks_in_a_row;
     parts.push(match limits.blocks_in_a_row {

@@ -20,6 +20,7 @@ mod show;
 mod stop;
 mod tamper;
 mod transaction;
+mod waits;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -36,6 +37,7 @@ use crate::catalog::{Entry, LoadError};
 use crate::project::Project;
 use crate::run::RunId;
 use crate::store::{Store, StoreError};
+use crate::words;
 use crate::workspace::{Documents, Workspace};
 
 pub use find::{Found, Listed};
@@ -48,6 +50,8 @@ pub use stop::{Stop, Verdict};
 pub struct Answered {
     pub run: RunId,
     pub answer: Answer,
+    /// The phase after the step; empty where that does not matter.
+    pub phase: String,
     /// The state document after the step.
     pub document: Json,
     /// The exit code that the workflow wants for a block.
@@ -65,11 +69,17 @@ pub struct Answered {
 }
 
 impl Answered {
+    /// What a person is told of it; nothing of a block.
+    pub fn told(&self) -> Option<String> {
+        words::told(&self.run.to_string(), &self.phase, &self.answer)
+    }
+
     /// An answer and nothing else.
     fn new(run: &RunId, answer: Answer) -> Answered {
         Answered {
             run: run.clone(),
             answer,
+            phase: String::new(),
             document: Json::object(),
             block_exit: 0,
             notes: Vec::new(),

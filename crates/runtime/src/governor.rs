@@ -8,6 +8,8 @@ use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::digest::{digest, digest_of};
 use serde::{Deserialize, Serialize};
 
+use crate::words::{Because, sentence};
+
 /// A pause between two stops counts as work only up to this: a night is not spent working.
 const MAX_PAUSE: SignedDuration = SignedDuration::from_mins(30);
 
@@ -136,11 +138,9 @@ impl Tally {
         for (count, limit, what, key) in checks {
             let Some(limit) = limit.filter(|limit| *limit > 0) else { continue };
             if count >= limit {
-                let message = format!(
-                    "Run {run} ended this turn as budget: its limit of {limit} {what} is reached. \
-                     Raise `{key}` in the limits of the configuration to go on, or \
-                     `phasegate cancel {run}` to end the run."
-                );
+                let next = format!("Raise `{key}` in the limits of the configuration to go on");
+                let because = Because::Limit(Outcome::Budget, limit, what, &next);
+                let message = sentence(run, "", because);
                 return (Some(Answer::allow_saying(Outcome::Budget, message)), None);
             }
             if count + 1 == (limit * 4).div_ceil(5) && limit > 4 {
@@ -219,10 +219,7 @@ impl Tally {
                 continue;
             }
             if count > limit {
-                let message = format!(
-                    "Run {run} ended this turn as {outcome}: its limit of {limit} {what} is reached. \
-                     {next}, or `phasegate cancel {run}` to end the run."
-                );
+                let message = sentence(run, "", Because::Limit(outcome, limit, what, &next));
                 self.blocks_in_a_row -= 1;
                 return (Some(Answer::allow_saying(outcome, message)), warnings);
             }
@@ -237,13 +234,7 @@ impl Tally {
         };
         if let Some((cap, on_all)) = now.client_cap.filter(reached) {
             self.blocks_in_a_row -= 1;
-            let idle = if on_all { "" } else { " and used no tool" };
-            let message = format!(
-                "Run {run} ended this turn as capped: the agent was told {} times to go on{idle}, and \
-                 the client allows {cap}. Say something to the agent to go on, or \
-                 `phasegate cancel {run}` to end the run.",
-                cap - 1
-            );
+            let message = sentence(run, "", Because::ClientCap(cap, on_all));
             return (Some(Answer::allow_saying(Outcome::Capped, message)), warnings);
         }
         self.blocks += 1;

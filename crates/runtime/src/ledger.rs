@@ -141,7 +141,13 @@ pub struct Session {
     pub last_block: Option<LastBlock>,
     /// The last answer, for people.
     pub last: Option<Last>,
+    /// The stop that was last answered, as far as it can be told from the same one delivered again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivered: Option<Delivery>,
     pub cancelled: Option<Cancelled>,
+    /// For what the agent itself caused the session was let go.
+    #[serde(skip_serializing_if = "Waits::is_none")]
+    pub waits: Waits,
     /// What the user has not been told yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending_notices: Vec<String>,
@@ -152,6 +158,38 @@ impl Session {
     pub fn disown(&mut self) {
         self.owner = None;
         self.former = None;
+    }
+}
+
+/// What tells a stop from the same one delivered again, because the hook is installed twice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// A digest of the payload, which only the version that has made it understands.
+    pub payload: String,
+    /// How long the transcript is.
+    pub transcript: u64,
+}
+
+/// Waits that the agent can cause: for its own background work, or in plan mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waits {
+    /// How many there were in a row while nothing changed.
+    pub row: u32,
+    /// When the last one was, and the digest of the document then.
+    pub since: Option<Timestamp>,
+    pub document: String,
+    /// Work that was there at the last stop.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<String>,
+    /// Until when it waits; none where what it waits for will come back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+impl Waits {
+    fn is_none(&self) -> bool {
+        *self == Waits::default()
     }
 }
 

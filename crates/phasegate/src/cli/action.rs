@@ -158,6 +158,7 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
                 let shown = shows.map(|text| gate.show(&workflow, &run, text, &event));
                 let shown = shown.transpose()?;
                 started(&workflow, &run.id, shown.as_deref(), answered.is_none(), as_json);
+                warn_untrusted(&gate, &workflow, &run.id);
                 if !as_json && let Some(headline) = gate.headline(&run, &event) {
                     print::line(&print::headline(&headline));
                 }
@@ -253,7 +254,15 @@ fn start(gate: &Gate, workflow: &Workflow, matches: &ArgMatches) -> Outcome {
     let event = Event { params: params(given), ..event(START) };
     let run = gate.create(workflow, None, &event)?;
     started(workflow, &run, None, true, matches.get_flag("json"));
+    warn_untrusted(gate, workflow, &run);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says that a run which was started holds nothing yet.
+fn warn_untrusted(gate: &Gate, workflow: &Workflow, run: &RunId) {
+    if let Some(untrusted) = gate.untrusted(workflow, run) {
+        print::note(&format!("note: {untrusted}"));
+    }
 }
 
 fn started(workflow: &Workflow, run: &RunId, shown: Option<&str>, is_new: bool, as_json: bool) {

@@ -13,6 +13,7 @@ use phasegate_runtime::project::Project;
 use serde::{Deserialize, Serialize};
 
 use super::{Failed, Outcome};
+use crate::openings;
 use crate::print::{self, Paint, paint};
 
 /// What git need not know of a project's folder.
@@ -173,6 +174,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     print::line(said);
     for step in steps {
         print::line(&step);
+    }
+    for twice in openings::installed_twice(&project.root) {
+        print::note(&format!("note: {twice}"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -66,7 +66,7 @@ fn give(
     }
     // An agent that takes a run from a session at work would choose what holds whom.
     let is_person = caller::actor() == Actor::Human;
-    if !is_person && gate.standing(&run, session().as_deref()) == Standing::Foreign {
+    if !is_person && gate.standing_of(&run, session().as_deref()) == Standing::Foreign {
         return Err(Failed(format!(
             "run {0} belongs to a session that is at work: a person gives the command `phasegate {name} {0}` in a \
              terminal",

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use jiff::Timestamp;
-use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::step::Actor;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
@@ -27,25 +26,6 @@ fn armed(run: &Found) -> String {
         }
         (None, None) => "armed, but no hook has fired yet".into(),
     }
-}
-
-/// What a run that waits is waiting for.
-fn waits_for(gate: &Runs, run: &Found) -> Option<String> {
-    let last = run.ledger.session.last.as_ref()?;
-    let Answer::Allow { until: Some(until), message, .. } = &last.answer else {
-        return None;
-    };
-    let awaited = last.waits_for.as_ref().and_then(|id| run.ledger.work.jobs.get(id));
-    if awaited.is_some_and(|job| gate.job_now(job).is_over()) {
-        return Some("What it waited for is done: say something to the agent.".into());
-    }
-    let who = match until {
-        Until::Human => "for a person",
-        Until::Background => "for background work",
-        Until::External => "for something outside",
-    };
-    let why = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
-    Some(format!("It waits {who}{why}"))
 }
 
 #[derive(Debug, Args)]
@@ -181,7 +161,11 @@ fn facts(project: &Project, run: &Found, report: &Report) -> Vec<String> {
 
 /// What somebody should know about a run, a line each.
 fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
-    let waits = waits_for(gate, run).filter(|_| report.condition == Condition::Waiting);
+    // Of trouble, the problem tells.
+    let told = gate.told(run, report).filter(|_| !report.condition.is_trouble());
+    let workflow = gate.workflow_of(run).ok().filter(|_| !report.condition.is_over());
+    let untrusted = workflow.and_then(|workflow| gate.untrusted(&workflow, &run.id));
+    let told = told.filter(|told| untrusted.as_ref() != Some(told));
     let jobs = gate.jobs_of(run);
     let working = jobs.values().filter(|job| job.manner.waits && !job.is_over());
     let working = working.map(|job| {
@@ -196,6 +180,6 @@ fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
     let tampered = run.ledger.tamper.changes.iter();
     let tampered = tampered.map(|change| format!("{change} ({})", when::ago(change.at)));
     let outdated = gate.is_outdated(run).filter(|_| !report.condition.is_over());
-    let problems = report.problem.iter().cloned().chain(waits).chain(working);
+    let problems = report.problem.iter().cloned().chain(untrusted).chain(told).chain(working);
     problems.chain(cancelled).chain(tampered).chain(outdated).collect()
 }

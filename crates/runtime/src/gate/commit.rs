@@ -103,6 +103,7 @@ impl Gate<'_> {
         if ends {
             ledger.session.disown();
         }
+        let phase = step.to.clone();
         let line = Line {
             from: step.from,
             to: step.to,
@@ -118,6 +119,7 @@ impl Gate<'_> {
             started: started(&step.effects),
             block_exit: workflow.block_exit,
             ends,
+            phase,
             ..Answered::new(&found.id, way_out(step.answer.clone(), &found.id, workflow.way_out))
         };
         let version = read.version.clone();
@@ -208,7 +210,8 @@ fn insisting(
     }
 }
 
-fn way_out(answer: Answer, run: &RunId, wanted: bool) -> Answer {
+/// The answer as it is given: short enough, and with the way out where the workflow wants that.
+pub(super) fn way_out(answer: Answer, run: &RunId, wanted: bool) -> Answer {
     let answer = answer.shortened(MAX_REASON);
     let Answer::Block { mut reason } = answer else { return answer };
     if wanted {

@@ -18,6 +18,7 @@ use super::transaction::{Open, Then};
 use super::{Answered, Found, Gate, GateError};
 use crate::jobs::{self, Record, Seen};
 use crate::paths;
+use crate::words::{Because, sentence};
 
 /// How often one job runs for one event, while what it is bound to changes under it.
 const MAX_RUNS: usize = 2;
@@ -153,12 +154,8 @@ impl Gate<'_> {
                     }
                 }
                 Seen::Starting | Seen::Working(_) if attempt.left().is_zero() => {
-                    let (run, kind, name) = (&found.id, &job.kind, &job.name);
-                    let why = format!(
-                        "Run {run} waits for {kind} {name}, which takes longer than this client waits: it \
-                         goes on in the background. Say something to the agent when it is done; \
-                         `phasegate status` shows it."
-                    );
+                    let job = format!("{} {}", job.kind, job.name);
+                    let why = sentence(&found.id.to_string(), "", Because::Longer(&job));
                     attempt.given_up = Some((id.to_string(), why));
                     return Ok(None);
                 }
@@ -238,18 +235,13 @@ impl Gate<'_> {
         }
         let ran = attempt.ended.iter().filter(|id| **id == job.id).count();
         if job.manner.bound == Bound::Tree && ran >= MAX_RUNS {
-            let (run, kind, name) = (&open.run.found.id, &job.kind, &job.name);
+            let (run, name) = (open.run.found.id.to_string(), format!("{} {}", job.kind, job.name));
             let ended = open.run.ledger.work.jobs.get(&job.id).and_then(|job| job.ended.as_ref());
-            let why = match ended.and_then(|ended| ended.no_tree.as_ref()) {
-                Some(why) => format!(
-                    "{kind} {name} of run {run}: there is no tree that a pass could be bound to: {why}."
-                ),
-                None => format!(
-                    "Files keep changing while {kind} {name} of run {run} runs, so its result would not \
-                     count."
-                ),
+            let because = match ended.and_then(|ended| ended.no_tree.as_ref()) {
+                Some(why) => Because::NoTree(&name, why),
+                None => Because::Changing(&name),
             };
-            step.answer = without(event, Until::Background, why);
+            step.answer = without(event, Until::Background, sentence(&run, &step.to, because));
             return Ok(None);
         }
         if job.manner.gives == Gives::Verdict && !self.may_judge(open, attempt, &job, step) {
@@ -264,10 +256,8 @@ impl Gate<'_> {
         // To remove its own document harms nobody.
         let acts = step.effects.iter().any(|effect| *effect != Effect::Remove);
         if (step.wants.is_some() || acts) && !self.is_trusted(&open.workflow) {
-            let message = format!(
-                "Workflow {name} runs commands or writes files, and you have not consented to \
-                 that: nothing was done. `phasegate trust {name}` shows them and consents."
-            );
+            let run = open.run.found.id.to_string();
+            let message = sentence(&run, &step.to, Because::Untrusted(name));
             step.undo(without(event, Until::Human, message));
             return true;
         }

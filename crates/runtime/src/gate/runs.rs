@@ -1,13 +1,17 @@
 //! How runs stand.
 
+use jiff::Timestamp;
 use phasegate_engine::answer::Outcome;
 use phasegate_engine::decide::phase_name;
+use phasegate_engine::events::STOP;
 use phasegate_engine::json::Json;
+use phasegate_engine::workflow::Workflow;
 
 use super::{Found, Gate, GateError, Runs};
 use crate::condition::Condition;
 use crate::run::RunId;
 use crate::store::Watch;
+use crate::words::{self, Because};
 
 /// How a run stands.
 #[derive(Clone, Debug)]
@@ -81,9 +85,50 @@ impl Runs<'_> {
                 (None, None, _) => Condition::Working,
             };
         let last = found.ledger.session.last.as_ref().filter(|_| condition.is_trouble());
-        let problem = last.and_then(|last| last.answer.text()).map(str::to_string);
+        let run = found.id.to_string();
+        let problem = last.and_then(|last| words::told(&run, &phase, &last.answer));
         let about = outer.get(id).about.clone();
         Report { phase, about, condition, problem }
+    }
+
+    /// What people were told at the last stop, as it stands now; nothing where the agent was sent on or
+    /// the run is over.
+    pub fn told(&self, found: &Found, report: &Report) -> Option<String> {
+        let last = found.ledger.session.last.as_ref()?;
+        if report.condition.is_over() || last.event != STOP {
+            return None;
+        }
+        let run = found.id.to_string();
+        let waits = &found.ledger.session.waits;
+        if waits.until.is_some_and(|until| until < Timestamp::now()) {
+            return Some(words::sentence(&run, &report.phase, Because::TooLong));
+        }
+        if self.is_ready(found) {
+            return Some(words::sentence(&run, &report.phase, Because::Ready));
+        }
+        words::told(&run, &report.phase, &last.answer)
+    }
+
+    /// That a run holds nothing, since nobody has consented to what its workflow does.
+    pub fn untrusted(&self, workflow: &Workflow, run: &RunId) -> Option<String> {
+        let because = Because::Untrusted(&workflow.name);
+        (!self.is_trusted(workflow)).then(|| words::sentence(&run.to_string(), "", because))
+    }
+
+    /// How a run stands, in a few words.
+    pub fn standing(&self, found: &Found, report: &Report) -> String {
+        let last = found.ledger.session.last.as_ref().map(|last| &last.answer);
+        words::standing(report.condition, last, self.is_ready(found))
+    }
+
+    /// Whether the job has ended that the run waits for, or the time is over for which it does.
+    fn is_ready(&self, found: &Found) -> bool {
+        if found.ledger.session.waits.until.is_some_and(|until| until < Timestamp::now()) {
+            return true;
+        }
+        let awaited = found.ledger.session.last.as_ref().and_then(|last| last.waits_for.as_ref());
+        let job = awaited.and_then(|id| found.ledger.work.jobs.get(id));
+        job.is_some_and(|job| self.job_now(job).is_over())
     }
 
     /// Whether a run can still answer.

@@ -74,7 +74,7 @@ fn is_held(owner: &Owner, now: Timestamp) -> bool {
 
 impl Runs<'_> {
     /// What a run is to a session now.
-    pub fn standing(&self, run: &Found, session: Option<&str>) -> Standing {
+    pub fn standing_of(&self, run: &Found, session: Option<&str>) -> Standing {
         standing(&run.ledger, session, Timestamp::now())
     }
 
@@ -190,6 +190,9 @@ impl Runs<'_> {
             let _ = write!(note, ": {}", about.trim_end_matches('.'));
         }
         let _ = write!(note, ". Its state document is {}.", run.place);
+        if let Some(told) = self.told(run, &report) {
+            let _ = write!(note, " At the last stop: {told}");
+        }
         let own = self.workflow_of(run).ok().and_then(|workflow| {
             let text = workflow.note?;
             Some(self.show_told(&workflow, run, text, heard, told))

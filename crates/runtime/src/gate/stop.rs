@@ -2,25 +2,33 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use phasegate_clients::Work;
 use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::Reentry;
+use phasegate_engine::events::STOP;
 use phasegate_engine::job::{Gives, Job};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
+use super::commit::way_out;
 use super::jobs::busy;
 use super::put::{Attempt, Progress};
 use super::sessions::{Standing, standing};
 use super::transaction::{Open, Then, line_about};
+use super::waits::{note, wait};
 use super::{Answered, Found, Gate, GateError};
 use crate::git;
 use crate::governor::{Situation, state_without};
 use crate::journal::Line;
-use crate::ledger::{Last, LastBlock, Owner};
+use crate::ledger::{Delivery, Last, LastBlock, Owner};
 use crate::run::RunId;
+use crate::words::{self, Because};
 use crate::world::ClientReport;
+
+/// How long after its answer a stop may be delivered again.
+const TWICE: SignedDuration = SignedDuration::from_secs(10);
 
 /// A stop, as a client reports it.
 #[derive(Clone, Debug, Default)]
@@ -28,14 +36,25 @@ pub struct Stop {
     pub session: Option<String>,
     /// Whether the stop follows a block, ours or another hook's; not every client says.
     pub after_block: Option<bool>,
-    /// The client still has background work.
-    pub background: bool,
+    /// What the client still has at work in the background.
+    pub background: Vec<Work>,
+    /// The agent may only plan, and not write.
+    pub is_planning: bool,
     /// How many blocks the client takes before it ends the turn on its own, and whether work in
     /// between does not count.
     pub client_cap: Option<(u64, bool)>,
     /// How long the client waits for an answer.
     pub time: Duration,
     pub told: ClientReport,
+    /// What tells it from the same stop delivered again; none where that cannot be told.
+    pub delivery: Option<Delivery>,
+}
+
+impl Stop {
+    /// What the agent itself may have caused to be let go.
+    fn caused(&self) -> (&[Work], bool) {
+        (&self.background, self.is_planning)
+    }
 }
 
 /// All that came of a stop.
@@ -139,9 +158,12 @@ impl Gate<'_> {
         if open.run.ledger.session.cancelled.is_some() || foreign {
             return Ok(Then::Nothing(Progress::Done(None)));
         }
+        if let Some(answered) = delivered_before(&open, stop, now) {
+            return Ok(Then::Nothing(Progress::Done(Some(answered))));
+        }
         open.run.ledger.session.fired = Some(now);
         if let Some(why) = busy(&open).filter(|_| open.run.ledger.position.begins_with.is_some()) {
-            return Ok(pass(open, &event, Answer::waiting(Until::Background, why), None));
+            return Ok(pass(open, &event, Answer::waiting(Until::Background, why)));
         }
         let outer = open.workflow.outer();
         let phase = phase_name(&open.workflow, &open.document);
@@ -167,31 +189,40 @@ impl Gate<'_> {
             open.run.ledger.session.last_block = None;
         }
         let told = open.run.ledger.session.last_block.clone();
-        if foreign_loop(open.workflow.reentry, stop, ours || told.is_some()) {
-            let why = "another hook's block caused this stop, so nothing was decided";
-            let outcome = Some(Outcome::Waiting);
-            let until = Some(Until::External);
-            let answer = Answer::Allow { outcome, until, message: None };
-            return Ok(pass(open, &event, answer, Some(why)));
-        }
+        let foreign = foreign_loop(open.workflow.reentry, stop, ours || told.is_some());
         if let Some(why) = busy(&open) {
             let answer = Answer::waiting(Until::Background, why);
-            return Ok(pass(open, &event, answer, None));
+            return Ok(pass(open, &event, answer));
         }
         let mut step = self.decide(&mut open, &event, &stop.told, attempt);
         // What is still being made is not reviewed.
         let judges = |job: &Job| job.manner.gives == Gives::Verdict;
-        if stop.background && step.wants.take_if(|job| judges(job)).is_some() {
-            let message = format!("Run {} waits for background work.", found.id);
-            step.answer = Answer::waiting(Until::Background, message);
+        open.run.ledger.session.waits.until = None;
+        let judges = step.wants.as_deref().is_some_and(judges);
+        if judges && foreign {
+            let why = words::sentence(&found.id.to_string(), &step.to, Because::OtherHook);
+            step.wants = None;
+            step.answer = Answer::waiting(Until::External, why);
+        } else if judges
+            && let Some(answer) = wait(self.project, &mut open, stop.caused(), &step.to, now)
+        {
+            step.wants = None;
+            step.answer = answer;
         }
         if let Some(then) = self.obtain(&mut open, attempt, &event, &mut step)? {
             return Ok(then);
         }
-        self.reenter(&open, stop, told.as_ref(), &mut step);
+        if step.answer.is_block()
+            && let Some(answer) = wait(self.project, &mut open, stop.caused(), &step.to, now)
+        {
+            step.let_go(answer);
+        }
+        note(&mut open.run.ledger.session.waits, &stop.background);
+        self.reenter(&open, stop, foreign, told.as_ref(), &mut step);
         let new = open.written(&step);
         self.govern(&mut open, stop, new.as_deref(), &mut step, now);
         let new = new.filter(|_| step.changed);
+        open.run.ledger.session.delivered.clone_from(&stop.delivery);
         self.commit(open, &event, step, new, attempt)
     }
 
@@ -238,14 +269,22 @@ impl Gate<'_> {
         }
     }
 
-    /// Lets a stop go where insisting would only repeat itself, or where background work goes on.
-    fn reenter(&self, open: &Open, stop: &Stop, ours: Option<&LastBlock>, step: &mut Step) {
+    /// Lets a stop go where insisting would only repeat itself, or where another hook insists.
+    fn reenter(
+        &self,
+        open: &Open,
+        stop: &Stop,
+        foreign: bool,
+        ours: Option<&LastBlock>,
+        step: &mut Step,
+    ) {
         if !step.answer.is_block() {
             return;
         }
-        if stop.background {
-            let message = format!("Run {} waits for background work.", open.run.found.id);
-            step.let_go(Answer::waiting(Until::Background, message));
+        if foreign {
+            let run = open.run.found.id.to_string();
+            let message = words::sentence(&run, &step.to, Because::OtherHook);
+            step.let_go(Answer::waiting(Until::External, message));
             return;
         }
         let insisted = ours.filter(|last| !last.moved_on(&open.before, &step.readings));
@@ -255,16 +294,31 @@ impl Gate<'_> {
             && last.blocks >= open.workflow.patience
             && !git::changed_since(&self.project.site, last.since)
         {
-            let run = &open.run.found.id;
-            let message = format!(
-                "Run {run} is stuck in phase {}: the agent stopped again and nothing has changed \
-                 since it was told to go on. Say something to the agent to go on, `phasegate why {run}` \
-                 to see what is missing, or `phasegate cancel {run}` to end the run.",
-                step.to
-            );
+            let run = open.run.found.id.to_string();
+            let message = words::sentence(&run, &step.to, Because::Unchanged);
             step.let_go(Answer::allow_saying(Outcome::Stuck, message));
         }
     }
+}
+
+/// The answer that was given to this stop when it was delivered first: a hook that is installed twice hears
+/// of one stop twice, and that is one event.
+fn delivered_before(open: &Open, stop: &Stop, now: Timestamp) -> Option<Answered> {
+    let session = &open.run.ledger.session;
+    let last = session.last.as_ref().filter(|last| last.event == STOP)?;
+    let is_same = stop.delivery.is_some()
+        && session.delivered == stop.delivery
+        && session.owner.as_ref().map(|owner| &owner.session) == stop.session.as_ref()
+        && now.duration_since(last.at) <= TWICE;
+    is_same.then(|| Answered {
+        block_exit: open.workflow.block_exit,
+        phase: phase_name(&open.workflow, &open.document),
+        document: open.document.clone(),
+        ..Answered::new(
+            &open.run.found.id,
+            way_out(last.answer.clone(), &open.run.found.id, open.workflow.way_out),
+        )
+    })
 }
 
 /// Whether another hook's block caused the stop, so that it is not ours to answer.
@@ -286,7 +340,10 @@ fn answer_ended(
     now: Timestamp,
 ) -> Then<Progress> {
     let outer = open.workflow.outer();
-    open.run.ledger.position.finished.clone_from(&open.read.version);
+    let position = &mut open.run.ledger.position;
+    // Whoever was held by it until now hears that it is over.
+    let is_news = position.finished.is_none() && position.seq > 0;
+    position.finished.clone_from(&open.read.version);
     let derived =
         outer.derive.is_some() && ends == Outcome::Done && open.run.ledger.is_left_by_hand(phase);
     if derived {
@@ -299,13 +356,19 @@ fn answer_ended(
     }
     let by_hand = derived || open.run.ledger.is_ended_by_hand(&outer.field, phase);
     if !by_hand || open.run.notes.is_empty() {
-        return Then::Write(open.run.keep(), Progress::Done(None));
+        let phase = phase.to_string();
+        let answered = Answered {
+            over: true,
+            phase,
+            ..Answered::new(&open.run.found.id, Answer::allow(ends))
+        };
+        return Then::Write(open.run.keep(), Progress::Done(is_news.then_some(answered)));
     }
     let answer = Answer::allow(Outcome::Aborted);
     let (event_name, answer_given) = (event.name.clone(), answer.clone());
     open.run.ledger.session.last =
         Some(Last { at: now, event: event_name, answer: answer_given, waits_for: None });
-    match pass(open, event, answer, None) {
+    match pass(open, event, answer) {
         Then::Write(writes, Progress::Done(Some(answered))) => {
             Then::Write(writes, Progress::Done(Some(Answered { over: true, ..answered })))
         }
@@ -314,18 +377,18 @@ fn answer_ended(
 }
 
 /// Allows a stop that is not put to the rules, and journals that it was.
-fn pass(mut open: Open, event: &Event, answer: Answer, why: Option<&str>) -> Then<Progress> {
+fn pass(mut open: Open, event: &Event, answer: Answer) -> Then<Progress> {
     let phase = phase_name(&open.workflow, &open.document);
     let line = Line {
         from: phase.clone(),
-        to: phase,
+        to: phase.clone(),
         answer: answer.clone(),
         before: open.before.clone(),
         after: open.before.clone(),
-        notes: why.map(str::to_string).into_iter().collect(),
         ..line_about(event.clone(), Timestamp::now())
     };
     let answered = Answered {
+        phase,
         document: std::mem::take(&mut open.document),
         ..Answered::new(&open.run.found.id, answer)
     };

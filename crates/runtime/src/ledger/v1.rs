@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::{
     Cancelled, Last, LastBlock, Ledger, Owner, Pinned, Position, SCHEMA, Session, Tamper, Tampered,
-    Work,
+    Waits, Work,
 };
 use crate::governor::Tally;
 use crate::jobs::{Ended, Record};
@@ -138,6 +138,8 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             last_block: old.insisting,
             last: old.last,
             cancelled: old.cancelled,
+            delivered: None,
+            waits: Waits::default(),
             pending_notices: old.untold,
         },
         work: Work {

@@ -145,13 +145,7 @@ impl Doctor<'_> {
         let (name, title) = (client.name(), client.title());
         let root = self.project.root.clone();
         let places: Vec<String> = hooks.iter().map(|hook| shown(&hook.file, &root)).collect();
-        // Some clients run the same command in two places once.
-        let mut commands: Vec<&Vec<String>> = hooks.iter().map(|hook| &hook.command).collect();
-        commands.sort();
-        commands.dedup();
-        let equal_once = client.has(Quirk::RunsEqualOnce);
-        let is_twice = if equal_once { commands.len() > 1 } else { hooks.len() > 1 };
-        if is_twice {
+        if client.fires_twice(hooks) {
             let summary = format!(
                 "{title}: the hook is installed {} times, and may fire as often",
                 hooks.len()

@@ -1,0 +1,147 @@
+//! What people are told when a stop is let go: one sentence for each outcome and each situation. The hook,
+//! `status`, the status line and the start of a session all use these words.
+
+use phasegate_engine::answer::{Answer, Outcome, Until};
+
+use crate::condition::Condition;
+
+/// Why a stop is let go, where the workflow has no words of its own for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because<'a> {
+    /// The rules say so, and nothing else.
+    Outcome(Option<Outcome>, Option<Until>),
+    /// No rule of the phase was about the stop.
+    NoRule,
+    /// The agent was told to go on, and stopped again without having changed anything.
+    Unchanged,
+    /// Another hook's block caused the stop.
+    OtherHook,
+    /// The client still has work in the background, and what that is.
+    Background(&'a str),
+    /// Such work has taken too long to be waited for.
+    TooLong,
+    /// The client is in plan mode: the agent may not write.
+    PlanMode,
+    /// What the run has waited for is there.
+    Ready,
+    /// A job of ours goes on without the hook: its kind and name.
+    Longer(&'a str),
+    /// A job's result would not count, since the files change under it.
+    Changing(&'a str),
+    /// A job's result cannot be bound to a tree, and why.
+    NoTree(&'a str, &'a str),
+    /// Nobody has consented to what the workflow does.
+    Untrusted(&'a str),
+    /// A limit was reached: the outcome, the limit, what it counts, and how to go on.
+    Limit(Outcome, u64, &'a str, &'a str),
+    /// The client's own cap is near: how many blocks it takes, and whether work in between counts.
+    ClientCap(u64, bool),
+}
+
+/// The sentence for a person: why the stop was let go.
+pub fn sentence(run: &str, phase: &str, because: Because) -> String {
+    let to_end = format!("`phasegate cancel {run}` to end the run");
+    match because {
+        Because::Outcome(outcome, until) => plain(run, phase, outcome, until),
+        Because::NoRule => format!(
+            "Run {run} did not hold this stop: no rule of phase {phase} is about it. `phasegate why {run}` \
+             shows what was tried."
+        ),
+        Because::Unchanged => format!(
+            "Run {run} is stuck in phase {phase}: the agent stopped again and nothing has changed since it \
+             was told to go on. Say something to the agent to go on, `phasegate why {run}` to see what is \
+             missing, or {to_end}."
+        ),
+        Because::OtherHook => format!(
+            "Run {run} is not done, in phase {phase}, but does not hold this stop: another hook has told \
+             the agent to go on."
+        ),
+        Because::Background(what) => {
+            format!("Run {run} waits for background work of the client: {what}.")
+        }
+        Because::TooLong => format!(
+            "Run {run} has waited ten minutes for a shell of the client, and waits no longer: say something \
+             to the agent."
+        ),
+        Because::PlanMode => format!(
+            "Run {run} waits in phase {phase}: the client is in plan mode, so the agent may not write. It \
+             goes on when you leave plan mode."
+        ),
+        Because::Ready => {
+            format!("What run {run} waited for is done: say something to the agent.")
+        }
+        Because::Longer(job) => format!(
+            "Run {run} waits for {job}, which takes longer than this client waits: it goes on in the \
+             background. Say something to the agent when it is done; `phasegate status` shows it."
+        ),
+        Because::Changing(job) => format!(
+            "Files keep changing while {job} of run {run} runs, so its result would not count."
+        ),
+        Because::NoTree(job, why) => {
+            format!("{job} of run {run}: there is no tree that a pass could be bound to: {why}.")
+        }
+        Because::Untrusted(workflow) => format!(
+            "Run {run} holds nothing: workflow {workflow} runs commands or writes files, and you have not \
+             consented to that. `phasegate trust {workflow}` shows them and consents."
+        ),
+        Because::Limit(outcome, limit, what, next) => format!(
+            "Run {run} ended this turn as {outcome}: its limit of {limit} {what} is reached. {next}, or \
+             {to_end}."
+        ),
+        Because::ClientCap(cap, on_all) => {
+            let idle = if on_all { "" } else { " and used no tool" };
+            let told = cap.saturating_sub(1);
+            format!(
+                "Run {run} ended this turn as capped: the agent was told {told} times to go on{idle}, and \
+                 the client allows {cap}. Say something to the agent to go on, or {to_end}."
+            )
+        }
+    }
+}
+
+fn plain(run: &str, phase: &str, outcome: Option<Outcome>, until: Option<Until>) -> String {
+    let ended = match outcome {
+        Some(Outcome::Done) => return format!("Run {run} is done."),
+        Some(Outcome::Aborted) => return format!("Run {run} has ended in phase {phase}."),
+        Some(Outcome::Waiting) => {
+            let what = match until {
+                Some(Until::Human) => "you",
+                Some(Until::Background) => "background work",
+                Some(Until::External) | None => "something outside",
+            };
+            return format!("Run {run} waits for {what}, in phase {phase}.");
+        }
+        Some(Outcome::Fault) => {
+            return format!("Run {run} could not decide. `phasegate doctor` says why.");
+        }
+        Some(Outcome::Inactive) | None => {
+            return format!("Run {run} does not hold this stop, in phase {phase}.");
+        }
+        Some(ended @ (Outcome::Stuck | Outcome::Capped | Outcome::Budget)) => ended,
+    };
+    format!(
+        "Run {run} let the agent stop as {ended}, in phase {phase}. Say something to the agent to go on, or \
+         `phasegate cancel {run}` to end the run."
+    )
+}
+
+/// What a person is told of an answer to a stop; nothing of a block, which is for the agent.
+pub fn told(run: &str, phase: &str, answer: &Answer) -> Option<String> {
+    let Answer::Allow { outcome, until, message } = answer else { return None };
+    Some(match (outcome, message) {
+        (Some(Outcome::Inactive), _) => sentence(run, phase, Because::NoRule),
+        (_, Some(message)) => message.clone(),
+        (outcome, None) => sentence(run, phase, Because::Outcome(*outcome, *until)),
+    })
+}
+
+/// How a run stands, in a few words. Whether it needs a person is told from work.
+pub fn standing(condition: Condition, last: Option<&Answer>, is_ready: bool) -> String {
+    let asks = matches!(last, Some(Answer::Allow { until: Some(Until::Human), .. }));
+    match condition {
+        Condition::Waiting if asks => "needs you".into(),
+        Condition::Waiting if is_ready => "needs you: what it waited for is done".into(),
+        trouble if trouble.is_trouble() => format!("needs you: {trouble}"),
+        other => other.to_string(),
+    }
+}
