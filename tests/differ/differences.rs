@@ -22,6 +22,21 @@ fn without_note(text: &str) -> Option<String> {
     Some(format!("{before}{}", after.trim_start()))
 }
 
+/// The hook's answer with the way out in what the person sees. In 0.1.0 it stood at the end of the reason, which
+/// the model reads.
+fn with_way_out_told(seen: &mut Seen) {
+    let Ok(Value::Object(mut answer)) = serde_json::from_str(&seen.out) else { return };
+    let Some(Value::String(reason)) = answer.get("reason") else { return };
+    let Some((text, way)) = reason.split_once("\n\n(This is run ") else { return };
+    let (text, way) = (text.to_string(), way.trim_end_matches(')').to_string());
+    let told = answer.get("systemMessage").and_then(Value::as_str).unwrap_or("phasegate:");
+    let told = format!("{told} This is run {way}");
+    answer.insert("reason".into(), text.into());
+    answer.insert("systemMessage".into(), told.into());
+    let answer: Vec<String> = answer.iter().map(|(k, v)| format!("{k:?}: {v}")).collect();
+    seen.out = format!("{{{}}}\n", answer.join(", "));
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -52,7 +67,9 @@ impl Differences {
 
     /// What is expected of us, where 0.1.0 did this.
     pub fn apply(&self, seen: &Seen) -> Seen {
-        let mut text = serde_json::to_string(seen).unwrap();
+        let mut seen = seen.clone();
+        with_way_out_told(&mut seen);
+        let mut text = serde_json::to_string(&seen).unwrap();
         for (row, used) in &self.rows {
             let quoted = |text: &str| {
                 let text = serde_json::to_string(text).unwrap();

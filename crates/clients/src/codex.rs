@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::facts::Facts;
-use crate::headless::{Dialogue, Spoken, words};
+use crate::headless::{Dialogue, Rights, Spoken, words};
 use crate::settings::{Entry, Scope, Settings, group, stop_line};
 
 #[derive(Debug)]
@@ -15,6 +15,7 @@ static FACTS: Facts = Facts {
     title: "Codex CLI",
     program: Some("codex"),
     processes: &["codex"],
+    folders: &["/@openai/codex/"],
     marks: &[".codex"],
     seconds: 9 * 60,
     ..Facts::COMMON
@@ -36,8 +37,10 @@ impl Client for Codex {
 }
 
 impl Dialogue for Codex {
-    fn command(&self, session: Option<&str>) -> Vec<String> {
-        let mut command = words(&["codex", "exec", "--json", "--full-auto"]);
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
+        let all = "--dangerously-bypass-approvals-and-sandbox";
+        let rights = if rights.all { all } else { "--full-auto" };
+        let mut command = words(&["codex", "exec", "--json", rights]);
         if let Some(session) = session {
             command.extend(words(&["resume", session]));
         }

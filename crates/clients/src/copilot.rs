@@ -16,6 +16,7 @@ static FACTS: Facts = Facts {
     title: "Copilot CLI",
     program: Some("copilot"),
     processes: &["copilot"],
+    folders: &["/@github/copilot/"],
     // The folder above is that of everybody's workflows.
     marks: &[".github/hooks"],
     stop: "agentStop",

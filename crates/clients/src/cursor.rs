@@ -18,6 +18,7 @@ static FACTS: Facts = Facts {
     name: "cursor",
     title: "Cursor",
     processes: &["cursor-agent"],
+    folders: &["/share/cursor-agent/versions/"],
     marks: &[".cursor"],
     stop: "stop",
     cap: Some(Cap { most: 5, on_all: true, variable: None }),

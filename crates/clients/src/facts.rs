@@ -41,6 +41,8 @@ pub struct Facts {
     pub program: Option<&'static str>,
     /// The names of its processes, as the kernel tells them.
     pub processes: &'static [&'static str],
+    /// Parts of the paths at which its programs are installed.
+    pub folders: &'static [&'static str],
     /// Folders that only it has: it is used where one of them is.
     pub marks: &'static [&'static str],
     /// What it calls a stop, in its settings and its payloads.
@@ -74,6 +76,7 @@ impl Facts {
         title: "",
         program: None,
         processes: &[],
+        folders: &[],
         marks: &[],
         stop: "Stop",
         seconds: 50,

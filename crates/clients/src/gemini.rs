@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::facts::{Cap, Facts};
-use crate::headless::{Cost, Dialogue, Spoken, words};
+use crate::headless::{Cost, Dialogue, Rights, Spoken, words};
 use crate::payload::{Payload, Sample, told};
 use crate::settings::{Entry, Scope, Settings, TimeUnit, group, stop_line};
 
@@ -19,6 +19,7 @@ static FACTS: Facts = Facts {
     title: "Gemini CLI",
     program: Some("gemini"),
     processes: &["gemini"],
+    folders: &["/@google/gemini-cli/"],
     marks: &[".gemini"],
     stop: "AfterAgent",
     cap: Some(Cap { most: 100, on_all: true, variable: None }),
@@ -89,8 +90,9 @@ struct Turn {
 
 impl Dialogue for Gemini {
     /// Every turn is a conversation of its own.
-    fn command(&self, _session: Option<&str>) -> Vec<String> {
-        words(&["gemini", "--output-format", "json", "--yolo"])
+    fn command(&self, _session: Option<&str>, rights: &Rights) -> Vec<String> {
+        let mode = if rights.all { "yolo" } else { "auto_edit" };
+        words(&["gemini", "--output-format", "json", "--approval-mode", mode])
     }
 
     fn spoken(&self, printed: &str) -> Spoken {

@@ -30,7 +30,7 @@ mod vscode;
 
 pub use client::Client;
 pub use facts::{Cap, Facts, Quirk};
-pub use headless::{Cost, Dialogue, Headless, Judged, Program, Spoken};
+pub use headless::{Cost, Dialogue, Headless, Judged, Program, Rights, Spoken};
 pub use payload::{Payload, Sample, StatusLine};
 pub use problem::Problem;
 pub use reply::Reply;

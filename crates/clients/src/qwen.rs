@@ -15,6 +15,7 @@ static FACTS: Facts = Facts {
     title: "Qwen Code",
     program: Some("qwen"),
     processes: &["qwen"],
+    folders: &["/@qwen-code/qwen-code/"],
     marks: &[".qwen"],
     cap: Some(Cap { most: 8, on_all: true, variable: None }),
     timeouts: TimeUnit::Milliseconds,

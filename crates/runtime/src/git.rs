@@ -54,6 +54,15 @@ pub fn changed_files(root: &Path) -> Vec<String> {
     changed_in(root, 0)
 }
 
+/// Whether git knows a file, or files of a folder, and nothing about them has changed since the last commit.
+pub fn is_committed(root: &Path, path: &str) -> bool {
+    let Some(repository) = Repository::of(root) else { return false };
+    let known = repository.ask(["ls-files", "-z", "--", path]);
+    let options = ["status", "--porcelain", "-z", "--untracked-files=all", "--", path];
+    let changed = repository.ask(options);
+    known.is_ok_and(|known| !known.is_empty()) && changed.is_ok_and(|it| it.is_empty())
+}
+
 fn changed_in(root: &Path, depth: usize) -> Vec<String> {
     let Some(repository) = Repository::of(root) else { return Vec::new() };
     let options = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];

@@ -1,16 +1,17 @@
 //! A step of the rules as it is written down, and as it is answered.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use phasegate_clients::MAX_REASON;
 use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::decide::decide;
+use phasegate_engine::definition::MayCancel;
 use phasegate_engine::digest::digest;
 use phasegate_engine::evidence::Reading;
 use phasegate_engine::job::Bound;
 use phasegate_engine::step::{Actor, Effect, Event, Step};
+use phasegate_engine::workflow::Workflow;
 
 use super::document::run_facts;
 use super::put::{Attempt, Progress, refusal};
@@ -119,7 +120,8 @@ impl Gate<'_> {
         let answered = Answered {
             started: started.collect(),
             block_exit: workflow.block_exit,
-            ..Answered::new(&found.id, way_out(step.answer.clone(), &found.id, workflow.way_out))
+            way_out: step.answer.is_block().then(|| way_out(&found.id, workflow)).flatten(),
+            ..Answered::new(&found.id, trimmed(step.answer.clone().shortened(MAX_REASON), workflow))
         };
         let version = read.version.clone();
         let mut writes = open.run.note(line);
@@ -200,13 +202,23 @@ fn insisting(
     }
 }
 
-fn way_out(answer: Answer, run: &RunId, wanted: bool) -> Answer {
-    let answer = answer.shortened(MAX_REASON);
-    let Answer::Block { mut reason } = answer else { return answer };
-    if wanted {
-        let end = reason.trim_end().len();
-        reason.truncate(end);
-        let _ = write!(reason, "\n\n(This is run {run}. To end it: `phasegate cancel {run}`.)");
+/// An answer without blank space behind its reason, unless the workflow wants exactly its own text.
+fn trimmed(answer: Answer, workflow: &Workflow) -> Answer {
+    match answer {
+        Answer::Block { mut reason } if workflow.way_out => {
+            reason.truncate(reason.trim_end().len());
+            Answer::Block { reason }
+        }
+        answer => answer,
     }
-    Answer::Block { reason }
+}
+
+/// The way out of a run, for the person: the model, which reads the reason, is not told how to get away.
+fn way_out(run: &RunId, workflow: &Workflow) -> Option<String> {
+    let place = match workflow.cancel {
+        MayCancel::Everybody => "",
+        MayCancel::Human => ", in a terminal of your own",
+    };
+    let text = || format!("This is run {run}. To end it{place}: `phasegate cancel {run}`.");
+    workflow.way_out.then(text)
 }

@@ -16,6 +16,7 @@ use phasegate_engine::step::{Effect, Event, Step};
 
 use super::transaction::{Open, Then};
 use super::{Answered, Found, Gate, GateError};
+use crate::git;
 use crate::jobs::{self, Record, Seen};
 
 /// How often one job runs for one event, while what it is bound to changes under it.
@@ -271,7 +272,17 @@ impl Gate<'_> {
             return true;
         }
         let starts = step.effects.iter().any(|effect| matches!(effect, Effect::Start(_)));
-        let limits = self.project.config.limits(name);
+        let wants_agent = step.wants.as_ref().is_some_and(|job| job.prompt.is_some());
+        if event.is_question() && (starts || wants_agent) && self.is_nobodys(open) {
+            let message = format!(
+                "Run {0} wants an agent at work, but {1} came with the checkout, and nobody has started, adopted \
+                 or changed it here: nothing was done. `phasegate adopt {0}` takes the run up.",
+                open.run.found.id, open.run.found.place
+            );
+            step.undo(without(event, Until::Human, message));
+            return true;
+        }
+        let limits = self.project.config.limits(&open.workflow.name);
         let run = open.run.found.id.to_string();
         let Some(why) = open.run.ledger.work.tally.spent(&run, &limits).filter(|_| starts) else {
             return false;
@@ -284,6 +295,21 @@ impl Gate<'_> {
             step.undo(Answer::deny_as("budget", why));
         }
         true
+    }
+
+    /// Whether a run is only there because its document came with the checkout. The ledger remembers that: to be
+    /// asked is not to be taken up.
+    fn is_nobodys(&self, open: &mut Open) -> bool {
+        let found = open.run.found;
+        let ledger = &mut open.run.ledger;
+        if ledger.position.seq > 0 && !ledger.session.unclaimed {
+            return false;
+        }
+        // Where folders are runs, all that is in one belongs to it.
+        let folder = found.place.rsplit_once('/').map_or(".", |(folder, _)| folder);
+        let place = if found.presumed { folder } else { &found.place };
+        ledger.session.unclaimed = git::is_committed(&self.project.root, place);
+        ledger.session.unclaimed
     }
 
     /// Whether a verdict may be asked for. Why an earlier one did not come is said once, instead of asking

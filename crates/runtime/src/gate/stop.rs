@@ -130,6 +130,10 @@ impl Gate<'_> {
             return Ok(Then::Nothing(Progress::Done(None)));
         }
         open.run.ledger.session.fired = Some(now);
+        if open.run.ledger.session.paused.is_some() {
+            let why = format!("Run {0} is paused. `phasegate resume {0}` takes it up.", found.id);
+            return Ok(pass(open, &event, Answer::waiting(Until::Human, why), None));
+        }
         if let Some(why) = busy(&open).filter(|_| open.run.ledger.position.begins_with.is_some()) {
             return Ok(pass(open, &event, Answer::waiting(Until::Background, why), None));
         }

@@ -137,6 +137,8 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             last_block: old.insisting,
             last: old.last,
             cancelled: old.cancelled,
+            paused: None,
+            unclaimed: false,
             pending_notices: old.untold,
         },
         work: Work {
