@@ -89,7 +89,7 @@ impl Differences {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// What we did, without being told that the definition has changed. A run that 0.1.0 began keeps to its
+    /// What we did, without what 0.1.0 did not write down, and without being told that the definition has changed. A run that 0.1.0 began keeps to its
     /// copy of the definition, and decides by it; that the built-in one is another is said once.
     pub fn leave_out_note(&self, mut seen: Seen) -> Seen {
         if let Ok(Value::Object(mut answer)) = serde_json::from_str(&seen.out)
@@ -107,6 +107,11 @@ impl Differences {
         if let Some(rest) = without_note(&seen.err) {
             seen.err = rest;
         }
+        // What is refused at the command line was not journaled in 0.1.0.
+        seen.journal.retain(|line| {
+            let reason = line["answer"]["reason"].as_str().unwrap_or_default();
+            !(line["answer"]["code"] == "needs_human" && reason.contains("is for people, and "))
+        });
         for line in &mut seen.journal {
             let Some(Value::Array(notes)) = line.get_mut("notes") else { continue };
             notes.retain(|note| note.as_str().is_none_or(|note| without_note(note).is_none()));
