@@ -110,7 +110,7 @@ fn a_state_document_that_is_gone_ends_nothing_silently() {
     said.allows_saying("phasegate cancel triage/web");
     assert!(scene.ok(&["status"]).contains("broken"));
     assert!(scene.ok(&["log", "triage/web"]).contains("BLOCK"));
-    scene.ok(&["cancel", "triage/web"]);
+    scene.ok_by_hand(&["cancel", "triage/web"]);
     scene.stop().allows();
 }
 
@@ -238,7 +238,7 @@ fn a_corrupt_ledger_is_set_aside_and_said() {
 fn a_cancelled_run_stays_cancelled_without_its_ledger() {
     let scene = Scene::with_triage(1);
     scene.stop().blocks("1 of 1");
-    scene.ok(&["cancel"]);
+    scene.ok_by_hand(&["cancel"]);
     scene.file(".phasegate/runs/triage/web/run.json", "{ broken");
     scene.stop().allows();
     scene.stop().allows();

@@ -37,7 +37,7 @@ fn ship(script: &str) -> Scene {
 
 fn started(script: &str) -> Scene {
     let scene = ship(script);
-    let trusted = scene.by_hand(&["trust", "ship"]);
+    let trusted = scene.by_hand(&["trust", "ship", "--yes"]);
     assert!(trusted.stdout.contains(r#"check tests: ["sh", "test.sh"]"#), "{trusted:?}");
     assert!(trusted.stdout.contains("It is trusted as it is now"), "{trusted:?}");
     scene.ok(&["ship", "start"]);
@@ -76,7 +76,7 @@ fn started_with_notes(script: &str) -> Scene {
     scene.file(".phasegate/config.toml", "[limits]\nsame_reason = 0\n");
     scene.git(&["add", "-A"]);
     scene.git(&["commit", "-qm", "notes"]);
-    assert_eq!(scene.by_hand(&["trust", "ship"]).code, Some(0));
+    assert_eq!(scene.by_hand(&["trust", "ship", "--yes"]).code, Some(0));
     scene.ok(&["ship", "start"]);
     scene
 }
@@ -134,7 +134,7 @@ fn our_own_folder_may_be_ignored_and_a_document_may_lie_in_the_source() {
     let gate = gate.replace(r#"{ on = "stop", goto = "done","#, NOTES_TOO);
     scene.file(".phasegate/workflows/ship.toml", gate);
     scene.file(".gitignore", "ran\n.phasegate/\nhome\n").file("src/a.rs", "fine");
-    assert_eq!(scene.by_hand(&["trust", "ship"]).code, Some(0));
+    assert_eq!(scene.by_hand(&["trust", "ship", "--yes"]).code, Some(0));
     scene.ok(&["ship", "start"]);
     scene.stop().blocks("Write NOTES.md");
     scene.stop().blocks("Write NOTES.md");
@@ -162,7 +162,7 @@ fn without_consent_nothing_runs_and_the_stop_is_allowed_saying_so() {
     scene.hook_raw(payload.as_bytes(), &[("PHASEGATE_TRUST_ALL", "1")]).blocks("The tests fail");
     scene.file("another", "");
     scene.stop().allows_saying("trust ship");
-    scene.by_hand(&["trust", "ship"]);
+    scene.by_hand(&["trust", "ship", "--yes"]);
     scene.stop().blocks("The tests fail");
     scene.by_hand(&["trust", "ship", "--revoke"]);
     scene.file("other", "");
@@ -204,7 +204,7 @@ fn a_check_that_cannot_run_hangs_or_dies_is_a_check_that_fails() {
             "{{ check.tests.tail }} code {{ check.tests.exit_code }}",
         );
         scene.file(".phasegate/workflows/ship.toml", gate);
-        assert_eq!(scene.by_hand(&["trust", "ship"]).code, Some(0));
+        assert_eq!(scene.by_hand(&["trust", "ship", "--yes"]).code, Some(0));
         scene.ok(&["ship", "start"]);
         let since = Instant::now();
         scene.stop().blocks(text);
@@ -306,7 +306,7 @@ fn checks_work_without_a_repository_and_without_git() {
         scene.file(".phasegate/workflows/ship.toml", SHIP);
         std::fs::create_dir(scene.path("bin")).unwrap();
         std::os::unix::fs::symlink(shell.trim(), scene.path("bin/sh")).unwrap();
-        scene.by_hand(&["trust", "ship"]);
+        scene.by_hand(&["trust", "ship", "--yes"]);
         scene.ok(&["ship", "start"]);
         let stop = || if with_git { scene.stop() } else { without_git(&scene) };
         stop().blocks("red");

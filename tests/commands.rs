@@ -96,8 +96,8 @@ fn several_runs_must_be_told_apart() {
     scene.file(".phasegate/triage/api_triage.json", r#"{"phase":"triage","entries":[]}"#);
     let ran = scene.run(&["cancel"]);
     assert!(ran.stderr.contains("which run? There are: triage/api, triage/web"), "{ran:?}");
-    scene.ok(&["cancel", "web"]);
-    scene.ok(&["cancel", "triage/api"]);
+    scene.ok_by_hand(&["cancel", "web"]);
+    scene.ok_by_hand(&["cancel", "triage/api"]);
 }
 
 #[test]
@@ -132,11 +132,11 @@ fn a_run_of_another_workflow_is_not_taken_for_ones_own() {
 fn ended_runs_are_told_apart_by_the_last_one() {
     let scene = Scene::with_triage(1);
     scene.file(".phasegate/triage/api_triage.json", r#"{"phase":"triage","entries":[]}"#);
-    scene.ok(&["cancel", "triage/api"]);
+    scene.ok_by_hand(&["cancel", "triage/api"]);
     scene.stop().blocks("1 of 1");
-    scene.ok(&["cancel"]);
+    scene.ok_by_hand(&["cancel"]);
     assert!(scene.ok(&["why"]).contains("triage/web: last event cancel"));
-    assert!(scene.ok(&["cancel", "web"]).contains("is cancelled already"));
+    assert!(scene.ok_by_hand(&["cancel", "web"]).contains("is cancelled already"));
 }
 
 #[test]

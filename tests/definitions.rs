@@ -308,8 +308,80 @@ rules = [
     );
     scene.file(".phasegate/workflows/w/prompts/p.md", "Work.");
     scene.file(".phasegate/workflows/w/templates/line.md", "line");
-    let shown = scene.by_hand(&["trust", "w"]);
+    let shown = scene.by_hand(&["trust", "w", "--yes"]);
     insta::assert_snapshot!(shown.stdout);
+}
+
+/// Every command as it would run: constants and the usual client are written out, and what an agent may do.
+#[test]
+fn what_is_consented_to_is_shown_as_it_would_run() {
+    let scene = Scene::new();
+    let text = r#"name = "w"
+about = "Has others work."
+initial = "a"
+[const]
+TESTS = ["run-tests", "--all"]
+TIDY = "run-tidy"
+JUDGE = []
+[check.tests]
+run = "TESTS"
+[command.tidy]
+run = ["{{ TIDY }}", "{{ run.name }}"]
+[reviewer.judge]
+prompt = "p.md"
+writes = "judged.md"
+run = "JUDGE"
+[agent.helper]
+prompt = "p.md"
+role = "worker"
+RIGHTS
+[action.go]
+about = "Goes on."
+[phase.a]
+rules = [
+  { on = "go", when = "check.tests.ok", run = ["tidy"], allow = "done" },
+  { on = "go", start = "helper" },
+  { on = "stop", review = "judge" },
+]
+"#;
+    scene.file(".phasegate/workflows/w/prompts/p.md", "Work.");
+    scene.file(".phasegate/workflows/w.toml", text.replace("RIGHTS", ""));
+    let shown = scene.ok(&["trust", "w", "--show"]);
+    for part in [
+        r#"check tests: ["run-tests", "--all"]"#,
+        r#"command tidy: ["run-tidy", "{{ run.name }}"]"#,
+        r#"reviewer judge: ["claude", "--print""#,
+        "Bash(run-tests --all)",
+        "judged.md)\"] (reads, asks git, runs the checks, and writes nothing but its file), writes",
+        r#""--permission-mode", "acceptEdits""#,
+        "(edits files, asks git and runs the checks)",
+    ] {
+        assert!(shown.contains(part), "{part} is not in {shown}");
+    }
+    scene.file(".phasegate/workflows/w.toml", text.replace("RIGHTS", "rights = \"all\""));
+    let shown = scene.ok(&["trust", "w", "--show"]);
+    assert!(shown.contains("(may do everything without being asked)"), "{shown}");
+    // To look is not to consent.
+    scene.ok(&["w", "start"]);
+    scene.stop().allows_saying("you have not consented");
+}
+
+#[test]
+fn consent_is_asked_for_at_the_terminal() {
+    let scene = Scene::new();
+    let text = "name = \"w\"\nabout = \"a\"\ninitial = \"a\"\n[check.t]\nrun = [\"false\"]\n[phase.a]\nrules = [{ on = \"stop\", when = \"not check.t.ok\", block = \"It fails.\" }]\n";
+    scene.file(".phasegate/workflows/w.toml", text);
+    scene.ok(&["w", "start"]);
+    for (typed, code) in [("\n", 1), ("no\n", 1), ("y\n", 0)] {
+        scene.stop().allows_saying("you have not consented");
+        let mut command = scene.command();
+        command.args(["trust", "w"]);
+        let ran = scene.typing(typed, command);
+        assert_eq!(ran.code, Some(code), "{typed:?}: {ran:?}");
+        assert!(ran.stdout.contains("check t: [\"false\"]"), "{ran:?}");
+        assert!(ran.stderr.contains("Consent to all of that? [y/N]"), "{ran:?}");
+    }
+    scene.stop().blocks("It fails.");
 }
 
 /// How often a text is in the log of faults.

@@ -104,7 +104,8 @@ fn limits_are_announced_and_a_completion_on_the_last_step_wins() {
     for block in 1..=10 {
         let said = stop();
         said.blocks("make ok");
-        let warned = said.json.get("systemMessage").is_some();
+        let message = said.json["systemMessage"].as_str().unwrap_or_default();
+        let warned = message.contains("of 10 ");
         assert_eq!(warned, block == 8, "block {block}: {said:?}");
     }
     stop().allows_saying("limit of 10 blocks in a row");

@@ -20,7 +20,7 @@ fn with_ended() -> Scene {
     for number in 0..MANY {
         let (path, state) = done(&format!("old-{number}"));
         scene.file(&path, state.to_string());
-        scene.ok(&["cancel", &format!("triage/old-{number}")]);
+        scene.ok_by_hand(&["cancel", &format!("triage/old-{number}")]);
     }
     // A person has cancelled them, so the run of a finished document is over.
     scene.stop();
@@ -188,7 +188,7 @@ fn a_run_that_is_begun_again_is_not_forgotten_where_its_process_dies() {
         let scene = Scene::new();
         scene.ok(&["loop", "start", "--prompt", "x", "--max", "9"]);
         iterates(&scene.stop(), 1, 9);
-        scene.ok(&["cancel", "loop/current"]);
+        scene.ok_by_hand(&["cancel", "loop/current"]);
         let mut command = scene.command();
         command.args(["loop", "start", "--prompt", "x", "--max", "9"]);
         command.env("PHASEGATE_FAULT_POINT", point);

@@ -19,13 +19,17 @@ fn without_a_run_the_stop_is_allowed_and_nothing_is_written() {
 }
 
 #[test]
-fn a_block_is_a_decision_with_a_reason_and_the_way_out() {
+fn the_way_out_of_a_block_is_told_to_the_person_and_not_to_the_model() {
     let scene = Scene::with_triage(3);
     let said = scene.stop();
     said.blocks("**triage-investigator**");
-    said.blocks("phasegate cancel triage/web");
+    assert!(!said.json["reason"].as_str().unwrap().contains("cancel"), "{said:?}");
+    assert_eq!(
+        said.json["systemMessage"],
+        "phasegate: This is run triage/web. To end it: `phasegate cancel triage/web`."
+    );
     let keys: Vec<&String> = said.json.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["decision", "reason"]);
+    assert_eq!(keys, ["decision", "reason", "systemMessage"]);
 }
 
 #[test]
@@ -210,7 +214,7 @@ fn a_reason_stays_below_what_clients_pass_on() {
     let state = json!({ "phase": "triage", "batch_size": 20, "entries": entries });
     scene.file(STATE, state.to_string());
     let said = scene.stop();
-    said.blocks("phasegate cancel triage/web");
+    said.blocks_telling("phasegate cancel triage/web");
     assert!(said.json["reason"].as_str().unwrap().chars().count() < 10_000);
 }
 

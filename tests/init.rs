@@ -312,3 +312,20 @@ fn a_program_of_ours_that_somebody_has_changed_stays() {
     scene.ok(&["uninstall"]);
     assert!(scene.read(place).ends_with("// mine\n"));
 }
+
+#[test]
+fn the_settings_for_an_organisation_are_printed_and_nothing_is_written() {
+    let scene = Scene::bare();
+    let ran = scene.run(&["init", "--managed", "--print"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let settings: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let hook = &settings["hooks"]["Stop"][0]["hooks"][0];
+    assert_eq!((&hook["command"], &hook["args"][1]), (&"phasegate".into(), &"stop".into()));
+    assert_eq!(settings["disableAllHooks"], false);
+    assert_eq!(settings["env"]["PHASEGATE_DISABLE"], "");
+    assert!(ran.stderr.contains("/etc/claude-code/managed-settings.json"), "{ran:?}");
+    assert!(scene.snapshot().is_empty());
+    assert_eq!(scene.run(&["init", "--managed"]).code, Some(2));
+    let other = scene.run(&["init", "--managed", "--print", "--client", "gemini"]);
+    assert!(other.stderr.contains("has no settings for organisations"), "{other:?}");
+}

@@ -101,7 +101,7 @@ fn kinds() -> Scene {
     scene.file(".phasegate/workflows/kinds/prompts/told.md", "Do it.");
     scene.file(".gitignore", "home\n").file("home/x", "");
     scene.git(&["init", "-q"]);
-    assert_eq!(scene.by_hand(&["trust", "kinds"]).code, Some(0));
+    assert_eq!(scene.by_hand(&["trust", "kinds", "--yes"]).code, Some(0));
     scene.ok(&["kinds", "start"]);
     scene
 }

@@ -241,7 +241,7 @@ final = true
 "#,
         );
         scene.file("test.sh", "echo x >> .phasegate/ran; test -e fixed");
-        assert_eq!(scene.by_hand(&["trust", "ship"]).code, Some(0));
+        assert_eq!(scene.by_hand(&["trust", "ship", "--yes"]).code, Some(0));
         scene.ok(&["ship", "start"]);
         scene
     };

@@ -26,6 +26,7 @@ mod machines;
 mod notifications;
 mod outside;
 mod own_gate;
+mod people;
 mod phases;
 mod places;
 mod plans;

@@ -113,7 +113,7 @@ final = true
     assert_eq!(denied.code, Some(1));
     assert!(denied.stdout.contains("DENY: A note of 1 letters"), "{denied:?}");
     assert_eq!(
-        scene.ok(&["review", "approve", "r", "--note", "good"]),
+        scene.ok_by_hand(&["review", "approve", "r", "--note", "good"]),
         "review/r: ALLOW\nIt is now in phase approved\n"
     );
     let state = scene.json(".phasegate/review/r.json");
@@ -238,7 +238,7 @@ fn workflows_that_cannot_be_started_say_so() {
     scene.file(".phasegate/config.toml", "[workflow.notes]\ndocument = \"state.json\"\n");
     scene.ok(&["notes", "start"]);
     assert!(scene.run(&["notes", "start"]).stderr.contains("state.json exists"));
-    scene.ok(&["cancel"]);
+    scene.ok_by_hand(&["cancel"]);
     std::fs::remove_file(scene.path("state.json")).unwrap();
     scene.ok(&["notes", "start"]);
     scene.stop().blocks("Write NOTES.md");
@@ -251,7 +251,7 @@ fn names_of_runs_are_plain() {
     scene.file(".phasegate/workflows/notes.toml", NOTES);
     let said = scene.ok(&["notes", "start", "--name", "Ünï code/../x y"]);
     assert!(said.contains("Run notes/Ünï-code-..-x-y has started"), "{said}");
-    scene.stop().blocks("phasegate cancel notes/Ünï-code-..-x-y");
+    scene.stop().blocks_telling("phasegate cancel notes/Ünï-code-..-x-y");
     assert!(scene.run(&["notes", "start", "--name", "../.."]).stderr.contains("needs a name"));
 }
 

@@ -193,9 +193,29 @@ impl Phases {
 
     /// An action by whoever shows a token.
     pub fn with_token(&self, token: &str, args: &[&str]) -> Ran {
-        let mut command = self.command();
-        command.arg("phases").args(args).env("PHASEGATE_TOKEN", token);
+        let mut command = self.below(token);
+        command.arg("phases").args(args);
         finish(self.scene.spawn(command, b""))
+    }
+
+    /// The binary as the agent with this token runs it, in a shell that stands for its supervisor.
+    pub fn below(&self, token: &str) -> Command {
+        use std::os::unix::process::CommandExt as _;
+        let id = token.rsplit('~').next().unwrap();
+        let ledger = self.scene.json(&format!(".phasegate/runs/{RUN}/run.json"));
+        let folder = ledger["work"]["jobs"][id]["folder"].as_str().unwrap_or("none").to_string();
+        let root = self.scene.root().canonicalize().unwrap();
+        if !self.scene.exists("home/supervise") {
+            self.scene.file("home/supervise", "cd \"$1\"; shift 4; \"$gate\" \"$@\"; exit $?\n");
+        }
+        let mut command = Command::new("/bin/sh");
+        command.arg0("phasegate").current_dir(self.scene.path("home")).env_clear();
+        for (name, value) in self.command().get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command.env("PHASEGATE_TOKEN", token).env("gate", env!("CARGO_BIN_EXE_phasegate"));
+        command.arg("supervise").arg(root).args([&folder, RUN, id]);
+        command
     }
 }
 

@@ -48,7 +48,7 @@ fn with_reviewer(script: &str) -> Scene {
     scene.file(".phasegate/workflows/polish/workflow.toml", GATE);
     scene.file(".phasegate/workflows/polish/prompts/review.md", PROMPT);
     scene.file("reviewer.sh", script);
-    let ran = scene.by_hand(&["trust", "polish"]);
+    let ran = scene.by_hand(&["trust", "polish", "--yes"]);
     assert!(ran.stdout.contains("reviewer code:"), "{ran:?}");
     scene.ok(&["polish", "start"]);
     scene
@@ -214,7 +214,12 @@ fn a_missing_client_allows_the_stop() {
         GATE.lines().filter(|line| !line.starts_with("run = ")).collect::<Vec<_>>().join("\n");
     scene.file(".phasegate/workflows/polish/workflow.toml", gate);
     scene.file(".phasegate/workflows/polish/prompts/review.md", PROMPT);
-    assert!(scene.by_hand(&["trust", "polish"]).stdout.contains("reviewer code: claude"));
+    assert!(
+        scene
+            .by_hand(&["trust", "polish", "--yes"])
+            .stdout
+            .contains("reviewer code: [\"claude\", \"--print\"")
+    );
     scene.ok(&["polish", "start"]);
     let payload = scene.payload().to_string();
     let path = scene.path("empty").display().to_string();

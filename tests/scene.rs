@@ -97,14 +97,28 @@ impl Scene {
 
     /// The same, with an environment.
     pub fn by_hand_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
+        let mut command = self.command();
+        command.args(args).envs(env.iter().copied());
+        self.at_terminal(command)
+    }
+
+    /// Runs any command at a terminal.
+    pub fn at_terminal(&self, command: Command) -> Ran {
+        self.typing("", command)
+    }
+
+    /// Runs any command at a terminal on which this was typed.
+    #[expect(clippy::unused_self, reason = "reads better where it is used")]
+    pub fn typing(&self, typed: &str, mut command: Command) -> Ran {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
         let line = std::fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
-        let mut command = self.command();
-        command.args(args).envs(env.iter().copied()).stdin(line);
+        let mut terminal = std::fs::File::from(terminal);
+        terminal.write_all(typed.as_bytes()).unwrap();
+        command.stdin(line);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         finish(command.spawn().unwrap())
     }
@@ -128,6 +142,14 @@ impl Scene {
     /// Runs a command that must succeed; what it printed.
     pub fn ok(&self, args: &[&str]) -> String {
         let ran = self.run(args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        ran.stdout
+    }
+
+    /// Runs a command at a terminal that must succeed; what it printed.
+    #[track_caller]
+    pub fn ok_by_hand(&self, args: &[&str]) -> String {
+        let ran = self.by_hand(args);
         assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
         ran.stdout
     }
@@ -292,6 +314,14 @@ impl Said {
         assert_eq!(self.code, Some(0));
     }
 
+    /// It blocks, and the user is told this.
+    #[track_caller]
+    pub fn blocks_telling(&self, text: &str) {
+        self.blocks("");
+        let message = self.json["systemMessage"].as_str().unwrap_or_default();
+        assert!(message.contains(text), "{text:?} is not in {message:?}");
+    }
+
     /// It allows, and the user is told this.
     #[track_caller]
     pub fn allows_saying(&self, text: &str) {
@@ -299,6 +329,13 @@ impl Said {
         assert_eq!(self.json.get("decision"), None, "{self:?}");
         let message = self.json["systemMessage"].as_str().unwrap_or_default();
         assert!(message.contains(text), "{text:?} is not in {message:?}");
+    }
+
+    /// What the user is told, beside the way out of a block.
+    pub fn told(&self) -> Option<String> {
+        let message = self.json.get("systemMessage")?.as_str().unwrap();
+        let told = message.split(" This is run ").next().unwrap().to_string();
+        (told != "phasegate:").then_some(told)
     }
 
     /// It allows without a word.

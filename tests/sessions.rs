@@ -56,7 +56,9 @@ fn a_stop_without_a_session_shares_the_run() {
 fn a_cancelled_run_never_comes_back() {
     let scene = Scene::with_triage(2);
     scene.stop().blocks("2 of 2");
-    assert!(scene.ok(&["cancel", "--reason", "enough"]).contains("triage/web is cancelled"));
+    assert!(
+        scene.ok_by_hand(&["cancel", "--reason", "enough"]).contains("triage/web is cancelled")
+    );
     scene.stop().allows();
     scene.result(0, true, "g");
     scene.stop().allows();
@@ -65,7 +67,7 @@ fn a_cancelled_run_never_comes_back() {
     let last = scene.journal("triage/web").pop().unwrap();
     assert_eq!(last["answer"]["outcome"], "aborted");
     assert_eq!(last["answer"]["message"], "enough");
-    scene.ok(&["cancel", "triage/web"]);
+    scene.ok_by_hand(&["cancel", "triage/web"]);
     scene.ok(&["log", "--verify"]);
 }
 
@@ -73,7 +75,7 @@ fn a_cancelled_run_never_comes_back() {
 fn a_run_is_taken_over_at_once_by_adopt() {
     let scene = Scene::with_triage(2);
     scene.stop_of("one", false).blocks("2 of 2");
-    let said = scene.ok(&["adopt", "--session", "two"]);
+    let said = scene.ok_by_hand(&["adopt", "--session", "two"]);
     assert!(said.contains("belongs to session two now"), "{said}");
     scene.stop_of("one", false).allows();
     // What the first session was told does not count against the second.
@@ -115,7 +117,7 @@ fn a_run_that_is_released_goes_to_the_next_session() {
     assert!(scene.ok(&["release"]).contains("is free"));
     scene.stop_of("two", false).blocks("2 of 2");
     scene.stop_of("one", false).allows();
-    scene.ok(&["cancel"]);
+    scene.ok_by_hand(&["cancel"]);
     let ran = scene.run(&["release"]);
     assert!(ran.stderr.contains("is cancelled: it answers no one"), "{ran:?}");
 }
@@ -164,7 +166,7 @@ fn a_session_is_told_where_its_run_is() {
     assert!(own.contains("This session works on run triage/web. It is working in phase `triage`"));
     assert!(own.contains(".phasegate/triage/web_triage.json") && own.contains("2 of 2"), "{own}");
     start("two", "startup").allows();
-    scene.ok(&["cancel"]);
+    scene.ok_by_hand(&["cancel"]);
     start("one", "resume").allows();
     Scene::bare().hook_of("session-start", "one", &json!({})).allows();
 }
@@ -212,7 +214,7 @@ fn the_status_line_has_the_sessions_run() {
     scene.stop_of("one", false).blocks("2 of 2");
     assert_eq!(line("one"), "triage/web · triage · working · 1/500 blocks\n");
     assert_eq!(line("two"), "", "another session's run is no news");
-    scene.ok(&["cancel"]);
+    scene.ok_by_hand(&["cancel"]);
     assert_eq!(line("one"), "");
 }
 

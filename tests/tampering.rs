@@ -38,7 +38,7 @@ fn a_protected_field_that_someone_else_sets_is_noticed_once() {
     assert!(said.json["systemMessage"].as_str().unwrap().contains(told), "{said:?}");
     assert!(scene.journal("triage/web").pop().unwrap()["notes"].to_string().contains("not by"));
     assert!(scene.ok(&["status"]).contains(told));
-    assert_eq!(scene.stop().json.get("systemMessage"), None, "once is enough");
+    assert_eq!(scene.stop().told(), None, "once is enough");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_definition_is_used_as_it_was_when_the_run_began() {
     let told = "definition of workflow notes has changed since run notes/notes began";
     assert!(said.json["systemMessage"].as_str().unwrap().contains(told), "{said:?}");
     assert!(scene.ok(&["status"]).contains(told));
-    assert_eq!(scene.stop().json.get("systemMessage"), None, "once is enough");
+    assert_eq!(scene.stop().told(), None, "once is enough");
     // Neither an error in it nor its removal opens the gate.
     scene.file(PLACE, "name = ");
     scene.stop().blocks("Write NOTES.md");
@@ -93,10 +93,7 @@ fn a_new_definition_is_accepted_by_a_person_and_nobody_else() {
     scene.file(PLACE, GATE.replace("not exists('NOTES.md')", "false"));
     let accept = ["accept-definition", "notes/notes", "--reason", "it was too strict"];
     let agent = scene.by_agent(&accept);
-    assert!(
-        agent.stderr.contains("is for people, and this runs inside of claude-code"),
-        "{agent:?}"
-    );
+    assert!(agent.stderr.contains("is for people, and this runs inside claude-code"), "{agent:?}");
     let script = scene.run(&accept);
     assert!(script.stderr.contains("there is no terminal"), "{script:?}");
     scene.stop().blocks("Write NOTES.md");
@@ -130,16 +127,19 @@ fn a_lost_copy_of_the_definition_is_a_fault_of_our_own() {
 }
 
 #[test]
-fn an_agent_that_cancels_says_why_and_the_user_is_told() {
-    let scene = Scene::with_triage(2);
-    scene.stop().blocks("2 of 2");
-    let mute = scene.by_agent(&["cancel"]);
-    assert!(mute.stderr.contains("an agent that cancels a run says why"), "{mute:?}");
-    scene.stop().blocks("2 of 2");
-    assert_eq!(scene.by_agent(&["cancel", "--reason", "too much work"]).code, Some(0));
-    scene.stop().allows_saying("Run triage/web was cancelled by the agent: too much work");
-    scene.stop().allows();
-    assert!(scene.ok(&["status"]).contains("cancelled by the agent just now: too much work"));
+fn a_cancel_from_inside_the_client_works_and_the_user_is_told() {
+    for (more, why) in
+        [(["--reason", "too much work"].as_slice(), "too much work"), (&[], "no reason was given")]
+    {
+        let scene = Scene::with_triage(2);
+        scene.stop().blocks("2 of 2");
+        assert_eq!(scene.by_agent(&[&["cancel"], more].concat()).code, Some(0));
+        let told = format!("Run triage/web was cancelled from inside the client: {why}");
+        scene.stop().allows_saying(&told);
+        scene.stop().allows();
+        let told = format!("cancelled from inside the client just now: {why}");
+        assert!(scene.ok(&["status"]).contains(&told));
+    }
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_step_that_died_half_way_is_not_taken_for_tampering() {
     assert!(!died.success());
     let said = scene.stop();
     said.blocks("aggregat");
-    assert_eq!(said.json.get("systemMessage"), None, "{said:?}");
+    assert_eq!(said.told(), None, "{said:?}");
 }
 
 #[test]
@@ -270,14 +270,14 @@ fn what_was_refused_is_not_taken_for_tampering() {
     scene.stop().blocks("Write NOTES.md");
     for consent in [false, true] {
         if consent {
-            scene.by_hand(&["trust", "notes"]);
+            scene.by_hand(&["trust", "notes", "--yes"]);
         }
         let ran = scene.run(&["notes", "ship"]);
         assert!(ran.code == Some(1) && ran.stdout.contains("DENY"), "{ran:?}");
         assert!(scene.ok(&["status"]).contains("in phase working"));
         let said = scene.stop();
         said.blocks("Write NOTES.md");
-        assert_eq!(said.json.get("systemMessage"), None, "{said:?}");
+        assert_eq!(said.told(), None, "{said:?}");
     }
 }
 
@@ -289,7 +289,7 @@ fn what_is_noticed_before_a_check_is_still_said_after_it() {
         .replace("not exists('NOTES.md')", "not check.slow.ok")
         .replace("initial =", "protected = [\"note\"]\ninitial =");
     scene.file(PLACE, gate);
-    scene.by_hand(&["trust", "notes"]);
+    scene.by_hand(&["trust", "notes", "--yes"]);
     scene.ok(&["notes", "start"]);
     scene.stop_of("one", false).blocks("Write NOTES.md");
     scene.file(".phasegate/notes/notes.json", r#"{"phase":"working","note":"mine"}"#);

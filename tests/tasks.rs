@@ -317,6 +317,12 @@ fn an_override_is_for_people_and_leaves_its_reason() {
     tasks.refused(&["next", "--override", "I want to"], "is for people");
     let ran = tasks.scene.by_agent(&["task", "next", "greet", "--override", "I want to"]);
     assert!(ran.stderr.contains("is for people"), "{ran:?}");
+    // That somebody tried is on record.
+    let tried = tasks.scene.journal("task/greet").pop().unwrap();
+    assert_eq!(
+        (&tried["event"]["name"], &tried["answer"]["code"]),
+        (&json!("next"), &json!("needs_human"))
+    );
     assert!(tasks.by_hand(&["next", "--override", " "]).stdout.contains("needs a reason"));
     assert!(
         tasks

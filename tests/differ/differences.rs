@@ -22,6 +22,21 @@ fn without_note(text: &str) -> Option<String> {
     Some(format!("{before}{}", after.trim_start()))
 }
 
+/// The hook's answer with the way out in what the person sees. In 0.1.0 it stood at the end of the reason, which
+/// the model reads.
+fn with_way_out_told(seen: &mut Seen) {
+    let Ok(Value::Object(mut answer)) = serde_json::from_str(&seen.out) else { return };
+    let Some(Value::String(reason)) = answer.get("reason") else { return };
+    let Some((text, way)) = reason.split_once("\n\n(This is run ") else { return };
+    let (text, way) = (text.to_string(), way.trim_end_matches(')').to_string());
+    let told = answer.get("systemMessage").and_then(Value::as_str).unwrap_or("phasegate:");
+    let told = format!("{told} This is run {way}");
+    answer.insert("reason".into(), text.into());
+    answer.insert("systemMessage".into(), told.into());
+    let answer: Vec<String> = answer.iter().map(|(k, v)| format!("{k:?}: {v}")).collect();
+    seen.out = format!("{{{}}}\n", answer.join(", "));
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -52,7 +67,9 @@ impl Differences {
 
     /// What is expected of us, where 0.1.0 did this.
     pub fn apply(&self, seen: &Seen) -> Seen {
-        let mut text = serde_json::to_string(seen).unwrap();
+        let mut seen = seen.clone();
+        with_way_out_told(&mut seen);
+        let mut text = serde_json::to_string(&seen).unwrap();
         for (row, used) in &self.rows {
             let quoted = |text: &str| {
                 let text = serde_json::to_string(text).unwrap();
@@ -72,7 +89,7 @@ impl Differences {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// What we did, without being told that the definition has changed. A run that 0.1.0 began keeps to its
+    /// What we did, without what 0.1.0 did not write down, and without being told that the definition has changed. A run that 0.1.0 began keeps to its
     /// copy of the definition, and decides by it; that the built-in one is another is said once.
     pub fn leave_out_note(&self, mut seen: Seen) -> Seen {
         if let Ok(Value::Object(mut answer)) = serde_json::from_str(&seen.out)
@@ -90,6 +107,11 @@ impl Differences {
         if let Some(rest) = without_note(&seen.err) {
             seen.err = rest;
         }
+        // What is refused at the command line was not journaled in 0.1.0.
+        seen.journal.retain(|line| {
+            let reason = line["answer"]["reason"].as_str().unwrap_or_default();
+            !(line["answer"]["code"] == "needs_human" && reason.contains("is for people, and "))
+        });
         for line in &mut seen.journal {
             let Some(Value::Array(notes)) = line.get_mut("notes") else { continue };
             notes.retain(|note| note.as_str().is_none_or(|note| without_note(note).is_none()));

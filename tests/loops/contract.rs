@@ -211,7 +211,7 @@ fn a_cancel_from_outside_is_the_loops_own_and_sticks() {
     let scene = Scene::new();
     scene.ok(&["loop", "start", "--prompt", "one", "--max", "3"]);
     iterates(&say(&scene, "x"), 1, 3);
-    scene.ok(&["cancel", "loop/current", "--reason", "enough"]);
+    scene.ok_by_hand(&["cancel", "loop/current", "--reason", "enough"]);
     assert_eq!(states(&scene).pop().unwrap()["event"], "ABORT");
     scene.ok(&["loop", "start", "--prompt", "two", "--max", "5"]);
     let status = scene.ok(&["loop", "status"]);

@@ -85,7 +85,7 @@ fn a_branch_lands_only_after_its_check() {
     // What a project's configuration makes a built-in workflow run needs consent.
     let ran = scene.run(&start);
     assert!(ran.code == Some(1) && ran.stderr.contains("phasegate trust loop"), "{ran:?}");
-    assert_eq!(scene.by_hand(&["trust", "loop"]).code, Some(0));
+    assert_eq!(scene.by_hand(&["trust", "loop", "--yes"]).code, Some(0));
     let said = scene.ok(&start);
     assert!(said.contains("Work in .worktrees/phasegate/x") && said.contains(DONE), "{said}");
     scene.file(".worktrees/phasegate/x/a.txt", "bad\n");

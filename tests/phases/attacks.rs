@@ -100,12 +100,28 @@ fn one_verdict_a_reviewer_on_its_own_review() {
 }
 
 #[test]
+fn a_stolen_secret_gives_no_verdict() {
+    let (phases, token) = under_review();
+    let mut command = phases.command();
+    command.arg("phases").args(APPROVE).env("PHASEGATE_TOKEN", &token);
+    let ran = finish(phases.scene.spawn(command, b""));
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("shows the secret of reviewer reviewer-2"), "{ran:?}");
+    let last = phases.scene.journal(RUN).pop().unwrap();
+    assert_eq!(last["event"]["name"], "submit_review_verdict", "{last}");
+    assert_eq!(last["answer"]["code"], "not_permitted", "{last}");
+    assert!(phases.task()["phases"][0]["review"]["verdicts"].as_array().unwrap().is_empty());
+    // The reviewer itself still can.
+    assert_eq!(phases.with_token(&token, &APPROVE).code, Some(0));
+}
+
+#[test]
 fn twenty_verdicts_at_once_with_one_secret_are_one() {
     let (phases, token) = under_review();
     let children: Vec<_> = (0..20)
         .map(|_| {
-            let mut command = phases.command();
-            command.arg("phases").args(APPROVE).env("PHASEGATE_TOKEN", &token);
+            let mut command = phases.below(&token);
+            command.arg("phases").args(APPROVE);
             phases.scene.spawn(command, b"")
         })
         .collect();
@@ -314,6 +330,20 @@ fn an_agent_does_nothing_but_its_own_work() {
         ran.stderr.contains("you are agent worker-1 of run phases/web, and no other"),
         "{ran:?}"
     );
+}
+
+#[test]
+fn a_worker_without_its_secret_ends_no_run() {
+    let phases = Phases::new();
+    phases.script("worker-1", "for act in cancel release adopt; do env -u PHASEGATE_TOKEN -u CLAUDECODE \"$PHASEGATE\" $act phases/web; done > said/tried 2>&1\nenv -i setsid \"$PHASEGATE\" cancel phases/web --reason x >> said/tried 2>&1\necho over >> said/tried; sleep 600");
+    phases.ok(&["deploy", "--prompt", "x"]);
+    eventually("it has tried", || {
+        phases.scene.exists("said/tried") && phases.scene.read("said/tried").contains("over")
+    });
+    let tried = phases.scene.read("said/tried");
+    let refused = "is not for an agent that a run has started";
+    assert_eq!(tried.matches(refused).count(), 4, "{tried}");
+    assert!(phases.scene.ok(&["status"]).contains("working"));
 }
 
 #[test]

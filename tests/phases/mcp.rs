@@ -20,7 +20,8 @@ pub struct Client {
 impl Client {
     /// A server for the task's project, started as a client does, with more environment.
     fn start(phases: &Phases, args: &[&str], env: &[(&str, &str)]) -> Client {
-        let mut command = phases.command();
+        let token = env.iter().find(|(name, _)| *name == "PHASEGATE_TOKEN");
+        let mut command = token.map_or_else(|| phases.command(), |(_, token)| phases.below(token));
         command.arg("mcp").args(args).envs(env.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();

@@ -182,7 +182,7 @@ fn a_clean_count_that_somebody_else_raises_is_noticed() {
     state["consecutive_clean"] = json!(0);
     plans.set(&state);
     let said = plans.first_stop("PASS");
-    assert_eq!(said.json.get("systemMessage"), None, "{said:?}");
+    assert_eq!(said.told(), None, "{said:?}");
 }
 
 #[test]

@@ -451,7 +451,29 @@ mod suite_4_cli_invocation {
 
     #[test]
     fn t03_permissions() {
-        called_with(&due("plan-review"), &["--dangerously-skip-permissions"]);
+        let plans = Plans::with(&due("plan-review"));
+        plans.scene.file(".phasegate/config.toml", "[workflow.plan]\nrights = \"all\"\n");
+        // Such rights need consent.
+        plans.stop().allows_saying("you have not consented to that");
+        assert!(plans.calls().is_empty());
+        let ran = plans.scene.by_hand_with(&["trust", "plan", "--yes"], &[("IS_SANDBOX", "1")]);
+        assert!(ran.stdout.contains("--dangerously-skip-permissions"), "{ran:?}");
+        plans.stop();
+        assert!(plans.calls()[0].contains("--dangerously-skip-permissions"), "{:?}", plans.calls());
+    }
+
+    /// What the specification's flags give is given only where somebody wants it.
+    #[test]
+    fn a_reviewer_has_the_rights_that_it_needs() {
+        let plans = Plans::with(&due("plan-review"));
+        plans.stop();
+        let called = plans.calls().remove(0);
+        assert!(!called.contains("dangerously"), "{called}");
+        let root = plans.scene.root().canonicalize().unwrap();
+        let file = format!("Edit(/{}/", root.display());
+        for part in ["--permission-mode dontAsk", "Bash(git diff:*)", "Read,", &file] {
+            assert!(called.contains(part), "{part} is not in {called}");
+        }
     }
 
     #[test]

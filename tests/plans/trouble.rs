@@ -92,7 +92,7 @@ fn a_configured_reviewer_needs_consent() {
     plans.scene.file(".phasegate/config.toml", config);
     plans.stop().allows_saying("you have not consented");
     assert!(!plans.scene.exists("ran"));
-    let ran = plans.scene.by_hand(&["trust", "plan"]);
+    let ran = plans.scene.by_hand(&["trust", "plan", "--yes"]);
     assert!(ran.stdout.contains("REVIEWER = [\"sh\",\"reviewer.sh\"]"), "{ran:?}");
 }
 
@@ -170,4 +170,34 @@ fn of_a_thousand_plans_the_right_one_answers() {
     plans.stop_again("FAIL").blocks("task-1-review-2.md");
     // The others were looked at, and not touched.
     assert_eq!(std::fs::read_dir(plans.scene.path(".phasegate/runs/plan")).unwrap().count(), 1);
+}
+
+/// A question asked in a fresh clone buys no review.
+#[test]
+fn no_reviewer_is_started_for_a_plan_that_came_with_the_checkout() {
+    let plans = Plans::with(&due("plan-review"));
+    plans.scene.git(&["init", "-q"]);
+    plans.scene.git(&["add", DIR]);
+    plans.scene.git(&["commit", "-qm", "a plan"]);
+    for _ in 0..2 {
+        plans
+            .stop()
+            .allows_saying("came with the checkout, and nobody has started, adopted or changed it");
+        assert!(plans.calls().is_empty());
+    }
+    plans.scene.ok_by_hand(&["adopt", "--session", "s1"]);
+    plans.stop();
+    assert_eq!(plans.calls().len(), 1);
+}
+
+#[test]
+fn a_plan_that_is_changed_here_is_reviewed() {
+    let plans = Plans::with(&due("plan-review"));
+    plans.scene.git(&["init", "-q"]);
+    plans.scene.git(&["add", DIR]);
+    plans.scene.git(&["commit", "-qm", "a plan"]);
+    plans.stop().allows_saying("came with the checkout");
+    plans.scene.file(&format!("{DIR}/notes.md"), "another look");
+    plans.stop();
+    assert_eq!(plans.calls().len(), 1);
 }

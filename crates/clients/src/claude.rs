@@ -1,18 +1,19 @@
 //! Claude Code: the usual client. What most clients share has its shape.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use phasegate_engine::step::Actor;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::client::Client;
 use crate::facts::{Cap, Facts, Quirk};
-use crate::headless::{Cost, Dialogue, Headless, Judged, Spoken, words};
+use crate::headless::{Cost, Dialogue, Headless, Judged, Rights, Spoken, words};
 use crate::payload::{Sample, StatusLine};
 use crate::problem::Problem;
 use crate::settings::{Entry, NAME, Scope, Settings, group, stop_line};
+use crate::variables;
 
 #[derive(Debug)]
 pub struct Claude;
@@ -23,6 +24,7 @@ static FACTS: Facts = Facts {
     versions: &["2.1.325", "2.1.197"],
     program: Some("claude"),
     processes: &["claude"],
+    folders: &["/@anthropic-ai/claude-code/", "/share/claude/versions/"],
     marks: &[".claude"],
     signs: &[
         ("SessionStart", "session-start", 30),
@@ -51,9 +53,11 @@ static FACTS: Facts = Facts {
 /// without `verbose`.
 const SETTINGS: &str = r#"{"disableAllHooks":true,"verbose":false}"#;
 
-/// What an agent may use where it has no other rights, and what one that works may.
-const TOOLS: &str = "Read,Grep,Glob,Write";
-const WORK_TOOLS: &str = "Read,Grep,Glob,Write,Edit";
+/// What an agent may use that only looks.
+const TOOLS: &str = "Read,Grep,Glob,Bash";
+
+/// What an agent may ask git. None of these changes the repository.
+const GIT: &[&str] = &["diff", "log", "show", "status", "blame", "ls-files", "rev-parse"];
 
 /// What a reviewer is asked for.
 const VERDICT: &str = r#"{"type":"object","properties":{"verdict":{"type":"string","enum":["PASS","FAIL"]}},"required":["verdict"]}"#;
@@ -78,6 +82,18 @@ impl Client for Claude {
             all.push(Settings::new(".mcp.json", vec![Entry::server("mcpServers")]));
         }
         all
+    }
+
+    /// What is in this file wins over a user's and a project's settings, and neither can switch it off.
+    fn managed(&self) -> Option<Settings> {
+        let hooks = self.settings(Scope::User).into_iter().next()?.entries;
+        let mut settings = Settings::new("/etc/claude-code/managed-settings.json", hooks);
+        let off = [(variables::DISABLE, ""), (variables::TRUST_ALL, "")];
+        let off: Map<String, Value> =
+            off.map(|(name, value)| (name.to_string(), value.into())).into_iter().collect();
+        settings.new.insert("disableAllHooks".into(), false.into());
+        settings.new.insert("env".into(), off.into());
+        Some(settings)
     }
 
     fn sample(&self, stop: &Sample) -> Value {
@@ -181,8 +197,8 @@ impl Headless for Claude {
         FACTS.name
     }
 
-    fn agent(&self, role: Actor, model: Option<&str>, root: &Path) -> io::Result<Vec<String>> {
-        let program = std::env::current_exe()?;
+    fn agent(&self, role: Actor, model: Option<&str>, rights: &Rights) -> io::Result<Vec<String>> {
+        let (program, root) = (std::env::current_exe()?, &rights.root);
         let server = json!({ "mcpServers": { NAME: {
             "command": program, "args": ["-C", root, "mcp"]
         } } });
@@ -190,8 +206,7 @@ impl Headless for Claude {
         command.extend(words(&["--verbose", "--settings", r#"{"disableAllHooks":true}"#]));
         command.extend(words(&["--no-session-persistence", "--strict-mcp-config"]));
         command.extend(["--mcp-config".into(), server.to_string()]);
-        let tools = if role == Actor::Worker { WORK_TOOLS } else { TOOLS };
-        command.extend(permissions(tools, &format!("{tools},mcp__{NAME}")));
+        command.extend(permissions(role, rights, Some(NAME)));
         command.extend(model_flags(model).map_err(io::Error::other)?);
         Ok(command)
     }
@@ -203,11 +218,11 @@ impl Headless for Claude {
         last.map_or(Cost::default(), |ending| Cost::of(ending.total_cost_usd, ending.num_turns))
     }
 
-    fn reviewer(&self, model: Option<&str>) -> Result<Vec<String>, String> {
+    fn reviewer(&self, model: Option<&str>, rights: &Rights) -> Result<Vec<String>, String> {
         let mut command = words(&["claude", "--print", "--output-format", "json"]);
         command.extend(words(&["--json-schema", VERDICT, "--settings", SETTINGS]));
         command.extend(words(&["--strict-mcp-config", "--no-session-persistence"]));
-        command.extend(permissions(TOOLS, TOOLS));
+        command.extend(permissions(Actor::Reviewer, rights, None));
         command.extend(model_flags(model)?);
         Ok(command)
     }
@@ -247,10 +262,10 @@ struct Turn {
 }
 
 impl Dialogue for Claude {
-    fn command(&self, session: Option<&str>) -> Vec<String> {
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
         let mut command = words(&["claude", "--print", "--output-format", "json"]);
         command.extend(words(&["--settings", SETTINGS]));
-        command.extend(permissions(WORK_TOOLS, &format!("{WORK_TOOLS},mcp__{NAME}")));
+        command.extend(permissions(Actor::Worker, rights, Some(NAME)));
         if let Some(session) = session {
             command.extend(words(&["--resume", session]));
         }
@@ -267,14 +282,37 @@ impl Dialogue for Claude {
     }
 }
 
-/// Agents run what they are told to run, and nobody is there to ask. To root the client gives such
-/// rights only in a sandbox; without one, they have these tools, and need not ask for those.
-fn permissions(tools: &str, allowed: &str) -> Vec<String> {
+/// What an agent may do. Nobody is there to be asked: what is not allowed here is refused to it.
+fn permissions(role: Actor, rights: &Rights, server: Option<&str>) -> Vec<String> {
     let in_sandbox = std::env::var_os("IS_SANDBOX").is_some_and(|value| value == "1");
-    if !rustix::process::geteuid().is_root() || in_sandbox {
+    let is_root = rustix::process::geteuid().is_root();
+    // To root the client gives all rights only in a sandbox, and refuses to start otherwise.
+    if rights.all && (!is_root || in_sandbox) {
         return words(&["--dangerously-skip-permissions"]);
     }
-    words(&["--permission-mode", "dontAsk", "--tools", tools, "--allowedTools", allowed])
+    let works = role == Actor::Worker;
+    let mut allowed: Vec<String> = words(&["Read", "Grep", "Glob"]);
+    allowed.extend(GIT.iter().map(|command| format!("Bash(git {command}:*)")));
+    let plain = |word: &String| {
+        !word.is_empty()
+            && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:@+".contains(c))
+    };
+    // A word that a shell or the client would read in another way is not one that can be allowed.
+    let commands = rights.commands.iter().filter(|words| words.iter().all(plain));
+    allowed.extend(commands.map(|words| format!("Bash({})", words.join(" "))));
+    allowed.extend(server.map(|server| format!("mcp__{server}")));
+    if works {
+        let flags = words(&["--permission-mode", "acceptEdits", "--allowedTools"]);
+        return flags.into_iter().chain([allowed.join(",")]).collect();
+    }
+    let mut tools = TOOLS.to_string();
+    if let Some(file) = &rights.file {
+        tools.push_str(",Write");
+        // The rules for edits are those for every tool that writes; two slashes begin a path of the disk.
+        allowed.push(format!("Edit(/{})", rights.root.join(file).display()));
+    }
+    let tools = ["--permission-mode", "dontAsk", "--tools", &tools, "--allowedTools"];
+    words(&tools).into_iter().chain([allowed.join(",")]).collect()
 }
 
 /// The flags that choose a model, where it has a plain name.

@@ -21,6 +21,11 @@ use crate::variables;
 pub trait Client: fmt::Debug + Sync {
     fn facts(&self) -> &'static Facts;
 
+    /// The settings by which an organisation gives the gate to all its users, where the client has such.
+    fn managed(&self) -> Option<Settings> {
+        None
+    }
+
     /// What must be in its settings, in files that are named from the project's root or from the home
     /// folder; nothing where it has no such place.
     fn settings(&self, scope: Scope) -> Vec<Settings>;

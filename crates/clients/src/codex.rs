@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::client::Client;
 use crate::facts::{Facts, Quirk};
-use crate::headless::{Dialogue, Spoken, words};
+use crate::headless::{Dialogue, Rights, Spoken, words};
 use crate::outside;
 use crate::problem::{self, Here, Problem};
 use crate::settings::{self, Entry, NAME, Scope, Settings, What};
@@ -24,6 +24,7 @@ static FACTS: Facts = Facts {
     versions: &["0.166.0", "0.155.0", "0.149.0", "0.140.0"],
     program: Some("codex"),
     processes: &["codex"],
+    folders: &["/@openai/codex/"],
     marks: &[".codex"],
     signs: &[
         ("SessionStart", "session-start", 30),
@@ -250,8 +251,11 @@ fn snake_case(name: &str) -> String {
 
 impl Dialogue for Codex {
     /// The sandbox lets it write in the project. Its hooks would ask us about an agent that we drive.
-    fn command(&self, session: Option<&str>) -> Vec<String> {
-        let mut command = words(&["codex", "exec", "--json", "--sandbox", "workspace-write"]);
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
+        let mut command = words(&["codex", "exec", "--json"]);
+        let all = words(&["--dangerously-bypass-approvals-and-sandbox"]);
+        let least = words(&["--sandbox", "workspace-write"]);
+        command.extend(if rights.all { all } else { least });
         command.extend(words(&["--disable", "hooks"]));
         if let Some(session) = session {
             command.extend(words(&["resume", session]));

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::client::Client;
 use crate::facts::{Cap, Facts, Quirk};
-use crate::headless::{Dialogue, Spoken, words};
+use crate::headless::{Dialogue, Rights, Spoken, words};
 use crate::payload::{Payload, Sample, told};
 use crate::problem::{self, Here, Problem};
 use crate::settings::{Entry, NAME, Scope, Settings, What, line};
@@ -23,6 +23,7 @@ static FACTS: Facts = Facts {
     versions: &["1.0.102"],
     program: Some("copilot"),
     processes: &["copilot"],
+    folders: &["/@github/copilot/"],
     // The folder above is that of everybody's workflows.
     marks: &[".github/hooks", ".copilot"],
     stop: "agentStop",
@@ -179,7 +180,7 @@ struct Data {
 }
 
 impl Dialogue for Copilot {
-    fn command(&self, session: Option<&str>) -> Vec<String> {
+    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
         let mut command = words(&["copilot", "--allow-all-tools", "--output-format", "json"]);
         command.extend(session.map(|session| format!("--resume={session}")));
         command

@@ -20,6 +20,7 @@ static FACTS: Facts = Facts {
     name: "cursor",
     title: "Cursor",
     processes: &["cursor-agent"],
+    folders: &["/share/cursor-agent/versions/"],
     marks: &[".cursor"],
     stop: "stop",
     also_reads: &["claude"],

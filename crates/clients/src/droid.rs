@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::facts::{Facts, Quirk};
-use crate::headless::{Dialogue, Spoken, words};
+use crate::headless::{Dialogue, Rights, Spoken, words};
 use crate::settings::{self, Entry, Scope, Settings};
 use crate::transcript::{Line, Speaker};
 
@@ -82,7 +82,7 @@ struct Block {
 }
 
 impl Dialogue for Droid {
-    fn command(&self, session: Option<&str>) -> Vec<String> {
+    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
         let mut command = words(&["droid", "exec", "--auto", "high", "--output-format", "json"]);
         if let Some(session) = session {
             command.extend(words(&["-s", session]));

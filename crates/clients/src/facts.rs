@@ -51,6 +51,8 @@ pub struct Facts {
     pub program: Option<&'static str>,
     /// The names of its processes, as the kernel tells them.
     pub processes: &'static [&'static str],
+    /// Parts of the paths at which its programs are installed.
+    pub folders: &'static [&'static str],
     /// Folders that only it has: it is used where one of them is.
     pub marks: &'static [&'static str],
     /// What it calls a stop, in its settings and its payloads.
@@ -90,6 +92,7 @@ impl Facts {
         versions: &[],
         program: None,
         processes: &[],
+        folders: &[],
         marks: &[],
         stop: "Stop",
         signs: &[],

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::facts::{Facts, Quirk, TimeUnit};
-use crate::headless::{Cost, Dialogue, Spoken, words};
+use crate::headless::{Cost, Dialogue, Rights, Spoken, words};
 use crate::payload::{Payload, Sample, told};
 use crate::problem::{self, Here, Problem};
 use crate::settings::{self, Entry, Scope, Settings};
@@ -23,6 +23,7 @@ static FACTS: Facts = Facts {
     versions: &["0.61.0"],
     program: Some("gemini"),
     processes: &["gemini"],
+    folders: &["/@google/gemini-cli/"],
     marks: &[".gemini"],
     stop: "AfterAgent",
     signs: &[("SessionStart", "session-start", 30), ("SessionEnd", "session-end", 30)],
@@ -170,8 +171,10 @@ struct Turn {
 impl Dialogue for Gemini {
     /// Without `--skip-trust` it does nothing in a folder that is not trusted; with it, no hook of the
     /// project asks us about an agent that we drive.
-    fn command(&self, session: Option<&str>) -> Vec<String> {
-        let mut command = words(&["gemini", "--skip-trust", "--yolo", "--output-format", "json"]);
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
+        let mode = if rights.all { "yolo" } else { "auto_edit" };
+        let mut command = words(&["gemini", "--skip-trust", "--approval-mode", mode]);
+        command.extend(words(&["--output-format", "json"]));
         if let Some(session) = session {
             command.extend(words(&["--resume", session]));
         }

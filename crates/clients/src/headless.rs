@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 
 use phasegate_engine::step::Actor;
 use serde::Deserialize;
@@ -35,6 +35,19 @@ pub struct Judged {
     pub cost: Cost,
 }
 
+/// What an agent that we start may do.
+#[derive(Clone, Debug, Default)]
+pub struct Rights {
+    /// Everything, without being asked. Otherwise what its role needs.
+    pub all: bool,
+    /// The project in which it works.
+    pub root: PathBuf,
+    /// The one file that a reviewer writes, below that.
+    pub file: Option<String>,
+    /// Commands that it may run: those of declared checks.
+    pub commands: Vec<Vec<String>>,
+}
+
 /// A client that works and reviews on its own. It is told what to do on stdin.
 pub trait Headless: fmt::Debug + Sync {
     /// The program that people know it by.
@@ -45,7 +58,7 @@ pub trait Headless: fmt::Debug + Sync {
     ///
     /// # Errors
     /// Where the model has no plain name, or our own program cannot be found.
-    fn agent(&self, role: Actor, model: Option<&str>, root: &Path) -> io::Result<Vec<String>>;
+    fn agent(&self, role: Actor, model: Option<&str>, rights: &Rights) -> io::Result<Vec<String>>;
 
     /// What an agent has cost, by the end of what it printed.
     fn cost(&self, printed: &str) -> Cost;
@@ -54,7 +67,7 @@ pub trait Headless: fmt::Debug + Sync {
     ///
     /// # Errors
     /// Where the model has no plain name.
-    fn reviewer(&self, model: Option<&str>) -> Result<Vec<String>, String>;
+    fn reviewer(&self, model: Option<&str>, rights: &Rights) -> Result<Vec<String>, String>;
 
     /// The verdict in what a reviewer printed, never one in prose. A program that a workflow runs
     /// instead may print the same, or an object with nothing but a `verdict`.
@@ -83,7 +96,7 @@ impl Spoken {
 /// A client that works turn by turn, each turn a process. It is told what to do on stdin.
 pub trait Dialogue: fmt::Debug + Sync {
     /// The command of the next turn, of a conversation if one has begun.
-    fn command(&self, session: Option<&str>) -> Vec<String>;
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String>;
 
     /// What the agent has said in a turn, by what its process printed.
     fn spoken(&self, printed: &str) -> Spoken;
@@ -94,7 +107,7 @@ pub trait Dialogue: fmt::Debug + Sync {
 pub struct Program(pub Vec<String>);
 
 impl Dialogue for Program {
-    fn command(&self, _session: Option<&str>) -> Vec<String> {
+    fn command(&self, _session: Option<&str>, _rights: &Rights) -> Vec<String> {
         self.0.clone()
     }
 
@@ -122,7 +135,7 @@ struct AcpTurn {
 }
 
 impl Dialogue for AcpAgent {
-    fn command(&self, session: Option<&str>) -> Vec<String> {
+    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
         let mut command = words(&[&self.program, "acp-turn"]);
         if let Some(session) = session {
             command.extend(words(&["--session", session]));

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::client::Client;
 use crate::facts::{Facts, Quirk};
-use crate::headless::{Cost, Dialogue, Spoken, words};
+use crate::headless::{Cost, Dialogue, Rights, Spoken, words};
 use crate::settings::{Entry, NAME, Scope, Settings, What};
 
 #[derive(Debug)]
@@ -79,7 +79,7 @@ struct Part {
 
 impl Dialogue for Opencode {
     /// Without plugins of others: ours would ask about an agent that we drive.
-    fn command(&self, session: Option<&str>) -> Vec<String> {
+    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
         let mut command = words(&["opencode", "run", "--format", "json", "--auto", "--pure"]);
         if let Some(session) = session {
             command.extend(words(&["--session", session]));

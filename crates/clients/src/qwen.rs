@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::facts::{Cap, Facts, Quirk, TimeUnit};
-use crate::headless::{Cost, Dialogue, Spoken, words};
+use crate::headless::{Cost, Dialogue, Rights, Spoken, words};
 use crate::payload::{self, Payload};
 use crate::settings::{self, Entry, Scope, Settings};
 use crate::transcript::{Line, Speaker};
@@ -20,6 +20,7 @@ static FACTS: Facts = Facts {
     versions: &["0.24.4", "0.24.0", "0.23.4", "0.23.0", "0.21.2", "0.15.10"],
     program: Some("qwen"),
     processes: &["qwen"],
+    folders: &["/@qwen-code/qwen-code/"],
     marks: &[".qwen"],
     signs: &[("SessionStart", "session-start", 30), ("SessionEnd", "session-end", 30)],
     // It overrides the eighth block. Work in between does not count.
@@ -107,7 +108,7 @@ struct Part {
 }
 
 impl Dialogue for Qwen {
-    fn command(&self, session: Option<&str>) -> Vec<String> {
+    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
         let mut command = words(&["qwen", "--yolo", "--output-format", "json"]);
         if let Some(session) = session {
             command.extend(words(&["--resume", session]));

@@ -1,16 +1,27 @@
 //! Where this process runs: inside a client, or not.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 
 use crate::CLIENTS;
 
-/// Programs that run others, which are their first argument that is not a flag.
-const INTERPRETERS: &[&str] = &["node", "bun", "deno", "MainThread"];
+/// Programs that run the program that their first argument names.
+const INTERPRETERS: &[&str] = &["node", "nodejs", "bun", "deno", "npx", "python", "python3"];
 
-/// The client whose variables are in our environment, for people.
-pub fn by_environment() -> Option<String> {
-    let found = mise_agent_env::detect()?;
-    Some(format!("{} ({} is set)", found.agent, found.signal))
+/// The client whose variables are in an environment: its name, and the variable that tells.
+pub fn by_environment(
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Option<(String, &'static str)> {
+    let own = CLIENTS.iter().find_map(|client| {
+        let facts = client.facts();
+        let is_set = |name: &&&str| variable(name).is_some_and(|value| !value.is_empty());
+        Some((facts.title.to_string(), *facts.inside.iter().find(is_set)?))
+    });
+    own.or_else(|| {
+        let found = mise_agent_env::detect_with_env(&variable)?;
+        Some((found.agent.to_string(), found.signal))
+    })
 }
 
 /// Whether a process of that name is a client's.
@@ -19,41 +30,21 @@ pub fn is_client(process: &str) -> bool {
     known.any(|known| *known == process)
 }
 
-/// The client that a command line starts, whatever the process is called: a script that `node` runs is
-/// named only by its path.
-pub fn by_command(words: &[Vec<u8>]) -> Option<String> {
-    let (program, rest) = words.split_first()?;
-    let name = |word: &Vec<u8>| {
-        let word = String::from_utf8_lossy(word);
-        let name = word.rsplit('/').next().unwrap_or_default();
-        name.strip_suffix(".js").unwrap_or(name).to_string()
+/// Whether a process with this command line is a client's, whatever its name is: by the program, by the one
+/// that an interpreter runs, or by the folder in which a client is installed.
+pub fn is_command_of_client(program: &Path, words: &[&Path]) -> bool {
+    let is_program = |path: &Path| {
+        let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        let path = path.to_str().unwrap_or_default();
+        let mut folders = CLIENTS.iter().flat_map(|client| client.facts().folders);
+        is_client(name) || folders.any(|folder| path.contains(folder))
     };
-    let is_own = |word: &Vec<u8>| Some(name(word)).filter(|name| is_program(name));
-    let runs = INTERPRETERS.contains(&name(program).as_str());
-    let script = rest.iter().find(|word| !word.starts_with(b"-")).filter(|_| runs);
-    is_own(program).or_else(|| script.and_then(is_own))
-}
-
-/// Whether a client's program is called so.
-fn is_program(name: &str) -> bool {
-    let mut programs = CLIENTS.iter().filter_map(|client| client.facts().program);
-    programs.any(|program| program == name)
-}
-
-/// The client in which a process was started, by one of the variables that it began with: `NAME=value`.
-pub fn by_variables(variables: &[Vec<u8>]) -> Option<String> {
-    let has = |name: &str| {
-        let is_set = |variable: &Vec<u8>| {
-            let value = variable.strip_prefix(name.as_bytes());
-            value.and_then(|rest| rest.strip_prefix(b"=")).is_some_and(|value| !value.is_empty())
-        };
-        variables.iter().any(is_set)
-    };
-    CLIENTS.iter().find_map(|client| {
-        let facts = client.facts();
-        let name = facts.inside.iter().find(|name| has(name))?;
-        Some(format!("{} ({name} is set above)", facts.title))
-    })
+    let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_string);
+    let first = words.first().and_then(|word| name(word)).unwrap_or_default();
+    let is_interpreter = INTERPRETERS.contains(&&*first)
+        || name(program).is_some_and(|name| INTERPRETERS.contains(&&*name));
+    let scripts = words.iter().skip(1).take(if is_interpreter { 2 } else { 0 });
+    is_program(program) || words.iter().take(1).chain(scripts).any(|word| is_program(word))
 }
 
 /// The client's session, where a command runs inside one.

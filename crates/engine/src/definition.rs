@@ -15,7 +15,7 @@ use toml::Spanned;
 
 use crate::answer::{Outcome, Until};
 use crate::diagnostic::Source;
-use crate::job::{Bound, Gives};
+use crate::job::{Bound, Gives, Rights};
 use crate::step::Actor;
 
 pub(crate) use shared::EachText;
@@ -98,9 +98,12 @@ pub struct Head {
     /// The exit code of a block, for clients whose contract wants one.
     #[serde(default)]
     pub block_exit: u8,
-    /// Whether a block's reason ends with the way out of the run.
+    /// Whether the person is told the way out of the run beside a block.
     #[serde(default = "Head::way_out")]
     pub way_out: bool,
+    /// Who may cancel a run.
+    #[serde(default)]
+    pub cancel: MayCancel,
 }
 
 impl Head {
@@ -133,6 +136,17 @@ pub struct TranscriptText {
     /// A template in `templates/` for the line. Beside what others see it has `moves`.
     #[schemars(with = "String")]
     pub line: Spanned<String>,
+}
+
+/// Who may cancel a run.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MayCancel {
+    /// Also an agent, of which the person is told: inside a client it cannot be told from the person.
+    #[default]
+    Everybody,
+    /// A person, in a terminal outside the client.
+    Human,
 }
 
 /// What a stop that follows a block means.
@@ -445,6 +459,8 @@ pub struct WorkerText {
     /// The program and its arguments, each a text with holes, or an expression for the list of them.
     #[schemars(with = "CommandLineText")]
     pub run: Spanned<CommandLineText>,
+    /// What the usual client may do: `least` is what the role needs, `all` is everything.
+    pub rights: Option<Rights>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
 }
@@ -467,6 +483,8 @@ pub struct ReviewerText {
     /// Where nothing is said, or the list is empty: Claude Code.
     #[schemars(with = "Option<CommandLineText>")]
     pub run: Option<Spanned<CommandLineText>>,
+    /// What the usual client may do: `least` is what the role needs, `all` is everything.
+    pub rights: Option<Rights>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
 }
@@ -488,6 +506,8 @@ pub struct AgentText {
     /// Where nothing is said, or the list is empty: Claude Code.
     #[schemars(with = "Option<CommandLineText>")]
     pub run: Option<Spanned<CommandLineText>>,
+    /// What the usual client may do: `least` is what the role needs, `all` is everything.
+    pub rights: Option<Rights>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
     /// An expression for a list: one agent is started for each element, `agent.item`.
@@ -523,6 +543,8 @@ pub struct JobText {
     /// The model that it uses, a text with holes.
     #[schemars(with = "Option<String>")]
     pub model: Option<Spanned<String>>,
+    /// What the usual client may do: `least` is what the role needs, `all` is everything.
+    pub rights: Option<Rights>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
     /// What it may ask for itself: the actions that are `by` this role. Without it, nothing.

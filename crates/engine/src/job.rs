@@ -113,6 +113,26 @@ impl Manner {
     }
 }
 
+/// What an agent may do that is started with the usual client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "rights")]
+pub enum Rights {
+    /// What its role needs: a reviewer reads, asks git, runs the commands of declared checks and writes its one
+    /// file; a worker also edits.
+    #[default]
+    Least,
+    /// Everything, without being asked.
+    All,
+}
+
+impl Rights {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+    fn is_least(&self) -> bool {
+        *self == Rights::Least
+    }
+}
+
 /// A program with its arguments, and how long it may take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandRun {
@@ -138,6 +158,9 @@ pub struct Job {
     pub model: Option<String>,
     /// What runs, one after the other; empty where the usual client is meant.
     pub run: Vec<CommandRun>,
+    /// What it may do, where the usual client is meant.
+    #[serde(default, skip_serializing_if = "Rights::is_least")]
+    pub rights: Rights,
     /// How long all of it may take.
     pub timeout: Duration,
 }
@@ -157,6 +180,7 @@ impl Job {
             prompt: None,
             file: None,
             model: None,
+            rights: Rights::Least,
             timeout: run.iter().map(|run| run.timeout).sum(),
             run,
         }

@@ -22,6 +22,7 @@ use crate::definition::{
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::digest::digest_of;
 use crate::identity::Identity;
+use crate::job::Rights;
 use crate::json::Json;
 use crate::types::Type;
 use crate::workflow::{Binding, Machine, MachineId, OUTER, Phase, PhaseId, TextTemplate, Workflow};
@@ -36,6 +37,8 @@ pub struct Overrides {
     pub document: Option<String>,
     /// Values of constants.
     pub constants: Vec<(String, Json)>,
+    /// What agents may do that are started with the usual client.
+    pub rights: Option<Rights>,
 }
 
 /// Whether the expressions of a definition are checked.
@@ -102,7 +105,14 @@ pub fn identity(bundle: &Bundle, overrides: &Overrides, expressions: Expressions
         Expressions::Checked => digest_of(bundle.pieces()),
         Expressions::Trusted(by) => by.to_string(),
     };
-    Identity::new(content, &overrides.constants)
+    let Some(rights) = overrides.rights else {
+        return Identity::new(content, &overrides.constants);
+    };
+    // No constant has a name with a space.
+    let rights = Json::from(if rights == Rights::All { "all" } else { "least" });
+    let mut configured = overrides.constants.clone();
+    configured.push(("the rights".into(), rights));
+    Identity::new(content, &configured)
 }
 
 struct Resolver<'a> {
@@ -148,7 +158,7 @@ impl Resolver<'_> {
         }
         let actions = definition.actions.iter();
         let actions = actions.map(|(name, text)| self.action(name, text, &records)).collect();
-        let jobs = self.jobs(definition, &constants);
+        let jobs = self.jobs(definition, &constants, overrides.rights);
         let guidance = head.guidance.as_ref();
         let guidance =
             guidance.and_then(|file| self.file("templates", file.get_ref(), file.span()));
@@ -174,6 +184,7 @@ impl Resolver<'_> {
             patience: head.patience,
             block_exit: head.block_exit,
             way_out: head.way_out,
+            cancel: head.cancel,
             constants,
             records,
             state,

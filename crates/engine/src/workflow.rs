@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::actor::Actor;
 use crate::answer::{Outcome, Until};
-use crate::definition::{ParamType, Reentry};
+use crate::definition::{MayCancel, ParamType, Reentry};
 use crate::diagnostic::Source;
 use crate::identity::Identity;
 use crate::job::Bound;
@@ -48,6 +48,7 @@ pub struct Workflow {
     pub patience: u32,
     pub block_exit: u8,
     pub way_out: bool,
+    pub cancel: MayCancel,
     pub constants: Vec<(String, Json)>,
     pub records: Records,
     /// The type of the state document.

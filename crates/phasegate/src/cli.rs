@@ -16,6 +16,7 @@ mod list;
 mod log;
 mod mutate;
 mod owner;
+mod pause;
 mod repl;
 mod schema;
 mod status;
@@ -88,6 +89,12 @@ enum Command {
     /// End a run for good
     #[command(after_help = "Example:\n  phasegate cancel triage/web --reason 'wrong findings'")]
     Cancel(cancel::Options),
+    /// Park a run: it holds nobody until it is resumed; for people
+    #[command(after_help = "Example:\n  phasegate pause triage/web --reason 'a demo first'")]
+    Pause(pause::Options),
+    /// Take a run up that was paused; for people
+    #[command(after_help = "Example:\n  phasegate resume triage/web")]
+    Resume(pause::Options),
     /// Take a run over for a session, at once
     #[command(after_help = "Example:\n  phasegate adopt triage/web")]
     Adopt(owner::Adopt),
@@ -111,7 +118,9 @@ enum Command {
     )]
     Wait(wait::Options),
     /// Consent to the commands that a workflow of this project runs
-    #[command(after_help = "Examples:\n  phasegate trust ship\n  phasegate trust ship --revoke")]
+    #[command(
+        after_help = "Examples:\n  phasegate trust ship --show\n  phasegate trust ship\n  phasegate trust ship --revoke"
+    )]
     Trust(trust::Options),
     /// Look for mistakes in workflow definitions
     #[command(
@@ -286,6 +295,8 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Why(options) => why::run(project, &options),
         Command::Log(options) => log::run(project, &options),
         Command::Cancel(options) => cancel::run(project, &options),
+        Command::Pause(options) => pause::pause(project, &options),
+        Command::Resume(options) => pause::resume(project, &options),
         Command::Adopt(options) => owner::adopt(project, &options),
         Command::Release(options) => owner::release(project, &options),
         Command::AcceptDefinition(options) => accept_definition::run(project, &options),
@@ -338,9 +349,9 @@ fn chosen_run(gate: &Runs, name: Option<&str>) -> Result<Found, GateError> {
     }
 }
 
-/// Refuses to an agent that Phasegate has started what is not about its own work.
-fn no_agent(what: &str) -> Result<(), Failed> {
-    if std::env::var_os(variables::TOKEN).is_some() {
+/// Refuses to an agent that Phasegate has started, and to what that has started, what is not about its own work.
+fn no_agent(project: &Project, what: &str) -> Result<(), Failed> {
+    if std::env::var_os(variables::TOKEN).is_some() || caller::is_job_of(&project.root) {
         return Err(Failed(format!("`{what}` is not for an agent that a run has started")));
     }
     Ok(())

@@ -450,6 +450,7 @@ fn answer(project: &Project, verdict: &Verdict) -> (Reply, u8) {
         fault_log::note(Some(&project.root), fault);
     }
     let block = verdict.block();
+    messages.extend(block.and_then(|block| block.way_out.clone()));
     messages.splice(0..0, faults.iter().cloned());
     if !faults.is_empty() && block.is_none() {
         messages.push("(The stop was allowed.)".into());

@@ -97,6 +97,7 @@ impl Asked<'_> {
             Does::Event => {
                 let run = self.found(false)?;
                 let event = event(Some(&run))?;
+                self.gate.must_be_itself(&run, self.caller, &event)?;
                 let answered = self.gate.act(&run, &event)?;
                 (Performed::Acted { run: self.gate.refreshed(&run), answered }, event)
             }

@@ -95,6 +95,12 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     std::iter::once(head).chain(rows).map(|line| line + "\n").collect()
 }
 
+/// Asks something on stderr, and leaves the rest of the line for the answer.
+pub fn ask(question: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = write!(stderr, "{}", shown(question, colour_stderr)).and_then(|()| stderr.flush());
+}
+
 /// Writes a line to stderr.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", shown(text, colour_stderr));

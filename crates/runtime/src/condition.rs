@@ -12,6 +12,8 @@ pub enum Condition {
     Working,
     /// Something else must happen first.
     Waiting,
+    /// A person has parked it: it holds nobody.
+    Paused,
     Stuck,
     Capped,
     Budget,
@@ -42,6 +44,7 @@ impl fmt::Display for Condition {
         out.write_str(match self {
             Condition::Working => "working",
             Condition::Waiting => "waiting",
+            Condition::Paused => "paused",
             Condition::Stuck => "stuck",
             Condition::Capped => "capped",
             Condition::Budget => "budget",

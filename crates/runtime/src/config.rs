@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use phasegate_engine::job::Rights;
 use phasegate_engine::json::Json;
 use phasegate_engine::resolve::Overrides;
 use serde::Deserialize;
@@ -63,6 +64,8 @@ pub struct WorkflowConfig {
     /// What a run of it may use up.
     #[serde(default)]
     pub limits: Limits,
+    /// What its agents may do that are started with the usual client.
+    pub rights: Option<Rights>,
     /// Values of its constants.
     #[serde(default, rename = "const")]
     pub constants: BTreeMap<String, Json>,
@@ -123,6 +126,7 @@ impl Config {
             let here = self.workflow.entry(name).or_default();
             here.enabled = over.enabled.or(here.enabled);
             here.document = over.document.or(here.document.take());
+            here.rights = over.rights.or(here.rights);
             here.limits = over.limits.or(here.limits);
             here.constants.extend(over.constants);
         }
@@ -146,6 +150,7 @@ impl Config {
             Some(config) => Overrides {
                 document: config.document.clone(),
                 constants: config.constants.clone().into_iter().collect(),
+                rights: config.rights,
             },
         }
     }

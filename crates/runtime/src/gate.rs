@@ -58,6 +58,8 @@ pub struct Answered {
     pub block_exit: u8,
     /// Something that the user should know beside the answer.
     pub notes: Vec<String>,
+    /// How a person ends the run that blocks.
+    pub way_out: Option<String>,
     /// The run was over already, and only that was said.
     pub over: bool,
     /// The run has come to its end by this answer.
@@ -83,6 +85,7 @@ impl Answered {
             document: Json::object(),
             block_exit: 0,
             notes: Vec::new(),
+            way_out: None,
             over: false,
             ends: false,
             has_jobs: false,

@@ -33,8 +33,9 @@ use crate::paths;
 use crate::proc;
 
 pub(crate) use claim::Claimed;
+pub use claim::rights;
 pub use group::End;
-pub use known::{SUPERVISE, SUPERVISE_SESSION, Supervisor, supervises};
+pub use known::{SUPERVISE, SUPERVISE_SESSION, Supervisor, supervised, supervises};
 pub use log::tail;
 pub(crate) use log::{follow, part};
 pub use supervisor::{Spec, run_attached, supervise};

@@ -148,6 +148,9 @@ pub struct Session {
     /// For what the agent itself caused the session was let go.
     #[serde(skip_serializing_if = "Waits::is_none")]
     pub waits: Waits,
+    /// While it is paused, the run holds nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
     /// What the user has not been told yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending_notices: Vec<String>,
@@ -237,8 +240,25 @@ pub struct Cancelled {
     pub at: Timestamp,
     pub reason: Option<String>,
     pub by: Actor,
-    /// The user knows. Of an agent's cancel he is told at the next stop.
+    /// Where the command came from, if not from a person at a terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The user knows. Of a cancel that came from elsewhere he is told at the next stop.
     pub told: bool,
+}
+
+impl Cancelled {
+    /// Where the command came from, for people.
+    pub fn from(&self) -> &str {
+        self.from.as_deref().unwrap_or("inside the client")
+    }
+}
+
+/// When a person has parked a run, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paused {
+    pub at: Timestamp,
+    pub reason: Option<String>,
 }
 
 /// The last answer.

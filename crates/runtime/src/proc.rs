@@ -48,6 +48,11 @@ pub fn words(pid: u32, most: usize) -> Vec<Vec<u8>> {
     parts(&place(pid).join("cmdline"), most)
 }
 
+/// The program that it runs, where that may be known.
+pub fn program(pid: u32) -> Option<PathBuf> {
+    fs::read_link(place(pid).join("exe")).ok()
+}
+
 /// Its environment as it began: `NAME=value`.
 pub fn variables(pid: u32) -> Vec<Vec<u8>> {
     parts(&place(pid).join("environ"), usize::MAX)

@@ -7,7 +7,7 @@ use crate::definition::{
     AgentText, CheckText, CommandLineText, CommandText, Definition, JobText, ReviewerText,
     WorkerText,
 };
-use crate::job::{self, Bound, Gives, JobKind, Manner};
+use crate::job::{self, Bound, Gives, JobKind, Manner, Rights};
 use crate::json::Json;
 use crate::step::Actor;
 use crate::workflow::{CommandLine, JobSpec, TextId};
@@ -61,6 +61,7 @@ impl Resolver<'_> {
         &mut self,
         definition: &Definition,
         constants: &[(String, Json)],
+        rights: Option<Rights>,
     ) -> Vec<JobSpec> {
         let mut jobs = Vec::with_capacity(self.jobs.len());
         for (name, text) in &definition.checks {
@@ -81,6 +82,11 @@ impl Resolver<'_> {
         for (name, text) in &definition.jobs {
             jobs.push(self.job(name, text, constants));
         }
+        if let Some(rights) = rights {
+            for job in &mut jobs {
+                job.rights = rights;
+            }
+        }
         jobs
     }
 
@@ -100,6 +106,7 @@ impl Resolver<'_> {
             prompt: None,
             writes: None,
             model: None,
+            rights: Rights::Least,
             timeout,
             role: None,
             each: None,
@@ -133,14 +140,14 @@ impl Resolver<'_> {
         let model = text.model.as_ref().map(|model| self.hole(model));
         let run = self.command_line(text.run.as_ref());
         let job = self.blank(JobKind::Reviewer, name, text.timeout.as_deref());
-        JobSpec { run, prompt, writes, model, ..job }
+        JobSpec { run, prompt, writes, model, rights: text.rights.unwrap_or_default(), ..job }
     }
 
     fn worker(&mut self, name: &Spanned<String>, text: &WorkerText) -> JobSpec {
         let prompt = Some(self.prompt(&text.prompt));
         let run = self.command_line(Some(&text.run));
         let job = self.blank(JobKind::Worker, name, text.timeout.as_deref());
-        JobSpec { run, prompt, ..job }
+        JobSpec { run, prompt, rights: text.rights.unwrap_or_default(), ..job }
     }
 
     fn agent(&mut self, name: &Spanned<String>, text: &AgentText) -> JobSpec {
@@ -152,7 +159,8 @@ impl Resolver<'_> {
         let each = text.each.as_ref().map(|each| self.expression(each));
         let facts = self.facts(name, &text.facts);
         let job = self.blank(JobKind::Agent, name, text.timeout.as_deref());
-        JobSpec { run, prompt, model, role, each, facts, ..job }
+        let rights = text.rights.unwrap_or_default();
+        JobSpec { run, prompt, model, rights, role, each, facts, ..job }
     }
 
     fn job(
@@ -198,7 +206,9 @@ impl Resolver<'_> {
         let (about, role) = (text.about.clone(), text.role);
         let manner = Manner { gives, bound, waits, alone };
         let job = self.blank(kind, name, text.timeout.as_deref());
-        JobSpec { manner, about, run, constant, prompt, writes, model, role, each, facts, ..job }
+        let rights = text.rights.unwrap_or_default();
+        let job = JobSpec { manner, about, run, constant, prompt, writes, model, rights, ..job };
+        JobSpec { role, each, facts, ..job }
     }
 
     fn role(&mut self, name: &Spanned<String>, role: Option<Actor>) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{CommandLine, Expression, TextId};
 use crate::actor::Actor;
-use crate::job::{CommandRun, Job, JobKind, Manner};
+use crate::job::{CommandRun, Job, JobKind, Manner, Rights};
 use crate::json::Json;
 
 /// A job, as a workflow declares it.
@@ -24,6 +24,7 @@ pub struct JobSpec {
     /// The file that it writes.
     pub writes: Option<TextId>,
     pub model: Option<TextId>,
+    pub rights: Rights,
     pub timeout: Duration,
     /// What it may ask for itself. A job without a role gets no secret, and may ask for nothing.
     pub role: Option<Actor>,
@@ -63,6 +64,7 @@ impl JobSpec {
             prompt: None,
             file: None,
             model: None,
+            rights: self.rights,
             run,
             timeout: self.timeout,
         }

@@ -140,13 +140,13 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     let Some(action) = action else {
         return start(&gate, &workflow, matches);
     };
-    if action.people_only() {
-        caller::must_be_human(&format!("`{name} {action_name}`"))?;
-    }
     let caller = gate.caller()?.for_workflow(&workflow);
-    let given = given(&project.root, &workflow, action, matches)?;
     let run = matches.try_get_one::<String>("run").ok().flatten().map(String::as_str);
     let asked = Asked { gate: &gate, workflow: &workflow, action, caller: &caller, run };
+    if action.people_only() {
+        for_people(&asked, &format!("`{name} {action_name}`"))?;
+    }
+    let given = given(&project.root, &asked, matches)?;
     let (performed, event) = asked.perform(|_| Ok::<Json, Infallible>(given))?;
     let as_json = matches.get_flag("json");
     match performed {
@@ -283,20 +283,25 @@ fn started(workflow: &Workflow, run: &RunId, shown: Option<&str>, is_new: bool, 
     }
 }
 
+/// Refuses what only a person may ask for; the journal of the run tells that somebody tried.
+fn for_people(asked: &Asked, what: &str) -> Result<(), Failed> {
+    let Err(why) = caller::must_be_human(what) else { return Ok(()) };
+    let name = &asked.workflow.name;
+    if let Ok(run) = request::run(asked.gate, name, asked.caller, asked.run, false) {
+        asked.gate.refuse(&run, &asked.event(Json::object()), "needs_human", &why)?;
+    }
+    Err(Failed(why))
+}
+
 /// The parameters as given. A JSON file is given as `{path, value}`.
-fn given(
-    root: &Path,
-    workflow: &Workflow,
-    action: &Action,
-    matches: &ArgMatches,
-) -> Result<Json, Failed> {
+fn given(root: &Path, asked: &Asked, matches: &ArgMatches) -> Result<Json, Failed> {
     let mut members = Vec::new();
-    for param in &action.params {
+    for param in &asked.action.params {
         let value = value(root, param, matches)?;
-        let value = request::fitting(workflow, param, value)?;
+        let value = request::fitting(asked.workflow, param, value)?;
         if param.people_only && !matches!(value, Json::Null | Json::Bool(false)) {
             let flag = param.name.replace('_', "-");
-            caller::must_be_human(&format!("`{} --{flag}`", action.name))?;
+            for_people(asked, &format!("`{} --{flag}`", asked.action.name))?;
         }
         members.push((param.name.clone(), value));
     }

@@ -4,12 +4,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use phasegate_engine::events::CANCEL;
-use phasegate_engine::step::Actor;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
-use super::{Failed, Outcome, chosen_run, event, no_agent};
+use super::{Outcome, chosen_run, event, no_agent};
 use crate::print;
 
 #[derive(Debug, Args)]
@@ -25,17 +24,13 @@ pub struct Options {
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    no_agent("cancel")?;
+    no_agent(project, "cancel")?;
     let gate = Gate::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
     let open = gate.is_working(&run);
     if open {
         let event = event(CANCEL);
         let reason = options.reason.clone().filter(|reason| !reason.trim().is_empty());
-        if event.actor != Actor::Human && reason.is_none() {
-            let message = "an agent that cancels a run says why, with --reason: the user is told";
-            return Err(Failed(message.into()));
-        }
         gate.cancel(&run, &event, reason.as_deref())?;
     }
     if options.json {

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use phasegate_clients::{AcpAgent, CLIENTS, Client, Dialogue, Program, named, usual};
+use phasegate_clients::{AcpAgent, CLIENTS, Client, Dialogue, Program, Rights, named, usual};
 use phasegate_engine::answer::{Answer, Outcome as Ended, Until};
 use phasegate_engine::functions::filename;
-use phasegate_engine::job::CommandRun;
+use phasegate_engine::job::{self, CommandRun};
 use phasegate_engine::step::Event;
+use phasegate_runtime::caller;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::exclusive::{Exclusive, try_exclusive};
 use phasegate_runtime::gate::{Found, Gate, Runs, Stop};
@@ -66,6 +67,10 @@ pub struct Options {
     /// The program behind `--` speaks the Agent Client Protocol, and is no other agent
     #[arg(long, requires = "command", conflicts_with = "agent")]
     acp: bool,
+    /// Let the agent do everything without being asked; by default it edits, and runs what the workflow
+    /// checks with. For people
+    #[arg(long)]
+    all_rights: bool,
     /// A program and its arguments instead of a known agent
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -142,6 +147,16 @@ pub fn drive(
     Ok((None, most, blocks))
 }
 
+/// What the agent may do.
+fn rights(project: &Project, options: &Options, gate: &Gate) -> Result<Rights, Failed> {
+    if options.all_rights {
+        caller::must_be_human("`drive --all-rights`")?;
+    }
+    let rights = if options.all_rights { job::Rights::All } else { job::Rights::Least };
+    let workflow = gate.workflow(&options.workflow)?;
+    Ok(jobs::rights(&project.root, rights, None, &workflow))
+}
+
 pub fn run(project: &Project, options: &Options) -> Outcome {
     if project.workflow(&options.workflow).is_none() {
         return Err(Failed(format!("there is no workflow {:?}", options.workflow)));
@@ -149,16 +164,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Gate::new(project);
     let caller = gate.caller()?;
     let found = request::run(&gate, &options.workflow, &caller, options.run.as_deref(), false)?;
+    let rights = rights(project, options, &gate)?;
     let place = project.root.join(FOLDER).join(filename(&found.id.to_string()));
     if !gate.is_working(&found) {
         let _ = fs::remove_dir_all(&place);
-        let condition = gate.report(&found).condition;
-        print::line(&format!("Run {} is {condition} already.", found.id));
-        return Ok(if condition == Condition::Done {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(8)
-        });
+        return Ok(is_over(&gate, &found));
     }
     let alone = try_exclusive(&project.root, FOLDER, &found.id)?;
     let Some(alone) = alone else {
@@ -196,6 +206,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         run: found.id.to_string(),
         session,
         dialogue,
+        rights,
         place,
         alone,
         state,
@@ -234,6 +245,13 @@ fn program(options: &Options) -> Result<Box<dyn Dialogue>, Failed> {
     Ok(Box::new(AcpAgent { program, agent }))
 }
 
+/// Says that a run is over already.
+fn is_over(gate: &Gate, found: &Found) -> ExitCode {
+    let condition = gate.report(found).condition;
+    print::line(&format!("Run {} is {condition} already.", found.id));
+    if condition == Condition::Done { ExitCode::SUCCESS } else { ExitCode::from(8) }
+}
+
 /// What the exit code tells of what the gate said in the end.
 fn exit_code(outcome: Option<Ended>) -> ExitCode {
     ExitCode::from(match outcome {
@@ -253,6 +271,7 @@ struct Driver<'p> {
     run: String,
     session: String,
     dialogue: &'p dyn Dialogue,
+    rights: Rights,
     place: PathBuf,
     /// Held while the run is driven: when it is let go, the turn ends.
     alone: Exclusive,
@@ -356,7 +375,7 @@ impl Agent for Driver<'_> {
         self.state.turns += 1;
         self.keep()?;
         fs::write(self.place.join("prompt"), &told)?;
-        let command = self.dialogue.command(self.state.session.as_deref());
+        let command = self.dialogue.command(self.state.session.as_deref(), &self.rights);
         let ticker = Ticker::start(self.line(&first_line(&heard.text)));
         let resumed = self.state.session.is_some();
         let run = vec![CommandRun { words: command.clone(), timeout: self.time }];

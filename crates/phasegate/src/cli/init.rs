@@ -36,6 +36,9 @@ pub struct Options {
     /// Only show what would be done
     #[arg(long)]
     print: bool,
+    /// The settings for all users of an organisation; with --print, for the administrator to put in place
+    #[arg(long, requires = "print", conflicts_with = "user")]
+    managed: bool,
 }
 
 fn which_client() -> String {
@@ -129,7 +132,24 @@ fn clients(named: &[&'static dyn Client], scope: &Scope) -> Vec<&'static dyn Cli
     if here.is_empty() { vec![usual()] } else { here }
 }
 
+/// Prints the settings by which an organisation gives the gate to all its users.
+fn print_managed(options: &Options) -> Outcome {
+    let named = options.client.clone();
+    let clients = if named.is_empty() { vec![usual()] } else { named };
+    for client in clients {
+        let settings = client.managed().ok_or_else(|| {
+            Failed(format!("{} has no settings for organisations that we know", client.title()))
+        })?;
+        print::note(&format!("{}: {}", client.title(), settings.path.display()));
+        print::line(splice::new_file(&settings).trim_end());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 pub fn run(project: &Project, options: &Options) -> Outcome {
+    if options.managed {
+        return print_managed(options);
+    }
     let scope = Scope::of(project, options.user)?;
     let mut installed = scope.installed();
     let mut changed = false;

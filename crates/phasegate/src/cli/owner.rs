@@ -57,7 +57,7 @@ fn give(
     to: Option<String>,
     as_json: bool,
 ) -> Outcome {
-    no_agent(name)?;
+    no_agent(project, name)?;
     let gate = Gate::new(project);
     let run: Found = chosen_run(&gate, run)?;
     if !gate.is_working(&run) {

@@ -175,7 +175,7 @@ fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
     let cancelled = run.ledger.session.cancelled.as_ref().filter(|it| it.by != Actor::Human);
     let cancelled = cancelled.map(|it| {
         let why = it.reason.as_deref().unwrap_or("no reason was given");
-        format!("cancelled by the agent {}: {why}", when::ago(it.at))
+        format!("cancelled from {} {}: {why}", it.from(), when::ago(it.at))
     });
     let tampered = run.ledger.tamper.changes.iter();
     let tampered = tampered.map(|change| format!("{change} ({})", when::ago(change.at)));

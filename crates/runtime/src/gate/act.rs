@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::decide::{params, phase_name, render};
+use phasegate_engine::definition::MayCancel;
 use phasegate_engine::digest::digest;
 use phasegate_engine::events::CANCEL;
 use phasegate_engine::json::Json;
@@ -17,8 +18,9 @@ use super::sessions::{Standing, standing};
 use super::transaction::{Change, Locked, Open, Then, line_about};
 use super::{Answered, Found, Gate, GateError, Runs};
 use crate::bindings;
+use crate::caller::{self, Caller};
 use crate::journal::Line;
-use crate::ledger::{Cancelled, Last, Owner};
+use crate::ledger::{Cancelled, Last, Owner, Paused};
 use crate::run::RunId;
 use crate::world::{ClientReport, World};
 
@@ -164,6 +166,7 @@ impl Gate<'_> {
         event: &Event,
         reason: Option<&str>,
     ) -> Result<(), GateError> {
+        self.may_cancel(found, event)?;
         // A workflow that knows what giving up means, does that.
         let own = self.workflow_of(found).is_ok_and(|workflow| workflow.hears(CANCEL));
         if own && event.params.get("reason").is_none() {
@@ -177,14 +180,83 @@ impl Gate<'_> {
         let message = reason.map(str::to_string);
         let answer = Answer::Allow { outcome: Some(Outcome::Aborted), until: None, message };
         self.note_saying(found, event, &answer, |run, at| {
-            let told = event.actor == Actor::Human;
+            let (told, by) = (event.actor == Actor::Human, event.actor);
+            let from = (!told).then(|| caller::place().to_string());
             let reason = reason.map(str::to_string);
-            run.ledger.session.cancelled = Some(Cancelled { at, reason, by: event.actor, told });
+            run.ledger.session.cancelled = Some(Cancelled { at, reason, by, from, told });
             Ok(Change::None)
         })?;
         // Nobody works for a run that is over.
         self.end_all(found.ledger.work.jobs.values().collect());
         self.settle_now(found)
+    }
+
+    /// Refuses to end a run where only a person may; the journal tells that somebody tried.
+    fn may_cancel(&self, found: &Found, event: &Event) -> Result<(), GateError> {
+        let workflow = self.workflow_of(found);
+        let for_people = workflow.is_ok_and(|workflow| workflow.cancel == MayCancel::Human);
+        if !for_people || event.actor == Actor::Human {
+            return Ok(());
+        }
+        let reason = format!(
+            "run {0} is cancelled by people only: give the command `phasegate cancel {0}` in a \
+             terminal of your own",
+            found.id
+        );
+        self.refuse(found, event, "needs_human", &reason)?;
+        Err(GateError::NotPermitted(reason))
+    }
+
+    /// Refuses what a reviewer asks for where the process that asks is not below that reviewer's supervisor: it
+    /// shows a secret that was given to another.
+    pub fn must_be_itself(
+        &self,
+        found: &Found,
+        caller: &Caller,
+        event: &Event,
+    ) -> Result<(), GateError> {
+        let Some((_, id)) = caller.agent.as_ref().filter(|_| caller.actor == Actor::Reviewer)
+        else {
+            return Ok(());
+        };
+        let job = found.ledger.work.jobs.get(id);
+        if job.is_some_and(|job| caller::is_below(&self.project.root, &job.folder)) {
+            return Ok(());
+        }
+        let reason = format!(
+            "this process shows the secret of reviewer {id} of run {}, and was not started by it",
+            found.id
+        );
+        self.refuse(found, event, "not_permitted", &reason)?;
+        Err(GateError::NotPermitted(reason))
+    }
+
+    /// Journals that somebody was refused something.
+    pub fn refuse(
+        &self,
+        found: &Found,
+        event: &Event,
+        code: &str,
+        reason: &str,
+    ) -> Result<(), GateError> {
+        let answer = Answer::deny_as(code, reason.to_string());
+        self.note_saying(found, event, &answer, |_, _| Ok(Change::None))
+    }
+
+    /// Parks a run, so that it holds nobody, or takes it up again; whether that changed anything.
+    pub fn pause(
+        &self,
+        found: &Found,
+        event: &Event,
+        paused: Option<&Paused>,
+    ) -> Result<bool, GateError> {
+        let mut changed = false;
+        self.note(found, event, |run, _| {
+            changed = run.ledger.session.paused.is_some() != paused.is_some();
+            run.ledger.session.paused = paused.cloned();
+            Ok(())
+        })?;
+        Ok(changed)
     }
 
     /// Gives a run to a session at once, whoever owns it; without a session, to the next that stops.

@@ -28,7 +28,6 @@ use crate::journal::Line;
 use crate::outside::{self, MAX_RECORD};
 use crate::paths;
 use crate::store::Version;
-use crate::tree::Tree;
 
 /// Where a step lies that waits for its commands, in the job's folder.
 const STEP: &str = "step.json";
@@ -160,8 +159,8 @@ impl Gate<'_> {
             let file = file.map_err(|why| std::io::Error::other(why.to_string()))?;
             fs::create_dir_all(file.parent().unwrap_or(root))?;
         }
-        let apart = Tree::apart(&open.workflow);
-        let claimed = Claimed::new(self.project, &open.run.found.id, job, document, apart)?;
+        let claimed =
+            Claimed::new(self.project, &open.run.found.id, job, document, &open.workflow)?;
         if let Some(deferred) = deferred {
             let step = serde_json::to_vec(deferred)?;
             fs::write(root.join(&claimed.record.folder).join(STEP), step)?;

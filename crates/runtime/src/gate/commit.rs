@@ -1,16 +1,17 @@
 //! A step of the rules as it is written down, and as it is answered.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use phasegate_clients::MAX_REASON;
 use phasegate_engine::answer::{Answer, Until};
 use phasegate_engine::decide::decide;
+use phasegate_engine::definition::MayCancel;
 use phasegate_engine::digest::digest;
 use phasegate_engine::evidence::Reading;
 use phasegate_engine::job::Bound;
 use phasegate_engine::step::{Actor, Effect, Event, Step};
+use phasegate_engine::workflow::Workflow;
 
 use super::put::{Attempt, Progress, refusal};
 use super::tamper::protected;
@@ -120,7 +121,7 @@ impl Gate<'_> {
             block_exit: workflow.block_exit,
             ends,
             phase,
-            ..Answered::new(&found.id, way_out(step.answer.clone(), &found.id, workflow.way_out))
+            ..given(&found.id, &step.answer, workflow)
         };
         let version = read.version.clone();
         let mut writes = open.run.note(line);
@@ -210,14 +211,31 @@ fn insisting(
     }
 }
 
-/// The answer as it is given: short enough, and with the way out where the workflow wants that.
-pub(super) fn way_out(answer: Answer, run: &RunId, wanted: bool) -> Answer {
-    let answer = answer.shortened(MAX_REASON);
-    let Answer::Block { mut reason } = answer else { return answer };
-    if wanted {
-        let end = reason.trim_end().len();
-        reason.truncate(end);
-        let _ = write!(reason, "\n\n(This is run {run}. To end it: `phasegate cancel {run}`.)");
+/// An answer as it is given: short enough, and with the way out for the person.
+pub(super) fn given(run: &RunId, answer: &Answer, workflow: &Workflow) -> Answered {
+    Answered {
+        way_out: answer.is_block().then(|| way_out(run, workflow)).flatten(),
+        ..Answered::new(run, trimmed(answer.clone().shortened(MAX_REASON), workflow))
     }
-    Answer::Block { reason }
+}
+
+/// An answer without blank space behind its reason, unless the workflow wants exactly its own text.
+fn trimmed(answer: Answer, workflow: &Workflow) -> Answer {
+    match answer {
+        Answer::Block { mut reason } if workflow.way_out => {
+            reason.truncate(reason.trim_end().len());
+            Answer::Block { reason }
+        }
+        answer => answer,
+    }
+}
+
+/// The way out of a run, for the person: the model, which reads the reason, is not told how to get away.
+fn way_out(run: &RunId, workflow: &Workflow) -> Option<String> {
+    let place = match workflow.cancel {
+        MayCancel::Everybody => "",
+        MayCancel::Human => ", in a terminal of your own",
+    };
+    let text = || format!("This is run {run}. To end it{place}: `phasegate cancel {run}`.");
+    workflow.way_out.then(text)
 }

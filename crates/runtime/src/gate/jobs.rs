@@ -25,7 +25,6 @@ use crate::exclusive::try_exclusive;
 use crate::jobs::{self, Claimed, Ended, Record, Seen, Spec, Supervisor};
 use crate::ledger::{Last, Ledger};
 use crate::run::RunId;
-use crate::tree::Tree;
 use crate::variables;
 use crate::world::{ClientReport, World};
 
@@ -307,8 +306,8 @@ impl Gate<'_> {
             match effect {
                 Effect::Start(job) => {
                     let run = &open.run.found.id;
-                    let apart = Tree::apart(&open.workflow);
-                    let claimed = Claimed::new(self.project, run, job, &open.before, apart);
+                    let workflow = &open.workflow;
+                    let claimed = Claimed::new(self.project, run, job, &open.before, workflow);
                     let claimed = claimed.map_err(|error| {
                         GateError::Effect(format!("{} cannot be started: {error}", job.id))
                     })?;

@@ -7,6 +7,7 @@ use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::Bundle;
 use phasegate_engine::diagnostic::Source;
 use phasegate_engine::digest::digest;
+use phasegate_engine::job::Rights;
 use phasegate_engine::json::Json;
 use phasegate_engine::resolve::{Expressions, Overrides, identity, resolve};
 use phasegate_engine::step::Event;
@@ -28,6 +29,8 @@ struct Copy {
     document: String,
     files: BTreeMap<String, String>,
     constants: BTreeMap<String, Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rights: Option<Rights>,
 }
 
 /// The definition's own name among its files.
@@ -114,6 +117,7 @@ impl Runs<'_> {
         let overrides = Overrides {
             document: Some(copy.document),
             constants: copy.constants.into_iter().collect(),
+            rights: copy.rights,
         };
         // It keeps the digest of its own content: only that can be consented to.
         let resolved = resolve(&bundle, &overrides, Expressions::Checked);
@@ -151,6 +155,7 @@ impl Gate<'_> {
             document: workflow.document.clone(),
             files,
             constants: overrides.constants.iter().cloned().collect(),
+            rights: overrides.rights,
         };
         // Consent stays with the content, also where that is later read from the copy.
         if workflow.acts() && self.is_trusted(workflow) {

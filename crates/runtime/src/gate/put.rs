@@ -262,7 +262,7 @@ impl Gate<'_> {
             return true;
         }
         let starts = step.effects.iter().any(|effect| matches!(effect, Effect::Start(_)));
-        let limits = self.project.config.limits(name);
+        let limits = self.project.config.limits(&open.workflow.name);
         let run = open.run.found.id.to_string();
         let Some(why) = open.run.ledger.work.tally.spent(&run, &limits).filter(|_| starts) else {
             return false;

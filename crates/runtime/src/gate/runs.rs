@@ -77,6 +77,7 @@ impl Runs<'_> {
                     Condition::Done
                 }
                 (None, Some(_), _) => Condition::Ended,
+                (None, None, _) if found.ledger.session.paused.is_some() => Condition::Paused,
                 (None, None, Some(Outcome::Stuck)) => Condition::Stuck,
                 (None, None, Some(Outcome::Capped)) => Condition::Capped,
                 (None, None, Some(Outcome::Budget)) => Condition::Budget,

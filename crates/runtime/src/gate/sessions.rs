@@ -215,7 +215,7 @@ impl Runs<'_> {
 }
 
 impl Gate<'_> {
-    /// Runs of a session that an agent has cancelled, of which the user is told once.
+    /// Runs of a session that were cancelled, not by a person at a terminal, of which the user is told once.
     pub(super) fn untold(&self, runs: &[Found], session: Option<&str>) -> Vec<String> {
         let mut notes = Vec::new();
         for run in runs {
@@ -231,7 +231,11 @@ impl Gate<'_> {
                 Ok(Then::Write(locked.keep(), ()))
             });
             match told {
-                Ok(_) => notes.push(format!("Run {} was cancelled by the agent: {why}", run.id)),
+                Ok(_) => notes.push(format!(
+                    "Run {} was cancelled from {}: {why}",
+                    run.id,
+                    cancelled.from()
+                )),
                 Err(error) => notes.push(format!("run {}: {error}", run.id)),
             }
         }

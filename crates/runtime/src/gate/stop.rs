@@ -12,7 +12,7 @@ use phasegate_engine::job::{Gives, Job};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
-use super::commit::way_out;
+use super::commit::given;
 use super::jobs::busy;
 use super::put::{Attempt, Progress};
 use super::sessions::{Standing, standing};
@@ -162,6 +162,10 @@ impl Gate<'_> {
             return Ok(Then::Nothing(Progress::Done(Some(answered))));
         }
         open.run.ledger.session.fired = Some(now);
+        if open.run.ledger.session.paused.is_some() {
+            let why = format!("Run {0} is paused. `phasegate resume {0}` takes it up.", found.id);
+            return Ok(pass(open, &event, Answer::waiting(Until::Human, why)));
+        }
         if let Some(why) = busy(&open).filter(|_| open.run.ledger.position.begins_with.is_some()) {
             return Ok(pass(open, &event, Answer::waiting(Until::Background, why)));
         }
@@ -314,10 +318,7 @@ fn delivered_before(open: &Open, stop: &Stop, now: Timestamp) -> Option<Answered
         block_exit: open.workflow.block_exit,
         phase: phase_name(&open.workflow, &open.document),
         document: open.document.clone(),
-        ..Answered::new(
-            &open.run.found.id,
-            way_out(last.answer.clone(), &open.run.found.id, open.workflow.way_out),
-        )
+        ..given(&open.run.found.id, &last.answer, &open.workflow)
     })
 }
 

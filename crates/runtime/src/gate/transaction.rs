@@ -239,7 +239,7 @@ impl Runs<'_> {
                 let reason = line.answer.text().map(str::to_string);
                 let (at, by) = (line.at, line.event.actor);
                 let told = by == Actor::Human;
-                ledger.session.cancelled = Some(Cancelled { at, reason, by, told });
+                ledger.session.cancelled = Some(Cancelled { at, reason, by, from: None, told });
             }
         }
         self.find_pin(id, &mut ledger);

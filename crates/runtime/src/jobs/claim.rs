@@ -12,9 +12,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use phasegate_clients::Rights;
 use phasegate_engine::digest::digest;
 use phasegate_engine::functions::filename;
-use phasegate_engine::job::{Bound, CommandRun, Gives, Job};
+use phasegate_engine::job::{self, Bound, CommandRun, Gives, Job};
+use phasegate_engine::workflow::{CommandLine, Workflow};
 
 use super::{FOLDER, POLL, Record, SUPERVISE, Seen, Spec, place, token, write};
 use crate::fault_point;
@@ -22,6 +24,7 @@ use crate::outside;
 use crate::paths;
 use crate::project::Project;
 use crate::run::RunId;
+use crate::tree::Tree;
 use crate::variables;
 use crate::workspace::topics;
 
@@ -87,12 +90,12 @@ impl Claimed {
         run: &RunId,
         job: &Job,
         document: &str,
-        tree: Vec<String>,
+        workflow: &Workflow,
     ) -> io::Result<Claimed> {
         let Project { root, site, .. } = project;
         let name = format!("{}-{}", filename(&job.id), topics::new_id()?);
         let folder = format!("{FOLDER}/{}/{name}", filename(&run.to_string()));
-        let run = commands(site, job)?;
+        let run = commands(site, job, workflow)?;
         let full = place(root, &folder)?;
         fs::create_dir_all(&full)?;
         paths::ignored_by_git(&root.join(FOLDER))?;
@@ -110,7 +113,7 @@ impl Claimed {
                 .collect(),
             answers: judges,
             verdict: job.file.clone().filter(|_| judges),
-            tree: (job.manner.bound == Bound::Tree || judges).then_some(tree),
+            tree: (job.manner.bound == Bound::Tree || judges).then(|| Tree::apart(workflow)),
             keeps_tail: job.manner.bound == Bound::Tree || job.manner.alone,
             held: None,
             site: (site != root).then(|| site.clone()),
@@ -200,18 +203,34 @@ impl Claimed {
 }
 
 /// What a job runs: the commands of the workflow, or the usual client.
-fn commands(root: &Path, job: &Job) -> io::Result<Vec<CommandRun>> {
+fn commands(root: &Path, job: &Job, workflow: &Workflow) -> io::Result<Vec<CommandRun>> {
     if !job.run.is_empty() {
         return Ok(job.run.clone());
     }
     let client = phasegate_clients::headless();
     let model = job.model.as_deref();
+    let rights = rights(root, job.rights, job.file.clone(), workflow);
     let words = match (job.manner.gives, job.role) {
-        (Gives::Verdict, _) => client.reviewer(model).map_err(io::Error::other)?,
+        (Gives::Verdict, _) => client.reviewer(model, &rights).map_err(io::Error::other)?,
         (Gives::Exit, role) => {
             let role = role.unwrap_or(phasegate_engine::step::Actor::Worker);
-            client.agent(role, model, root)?
+            client.agent(role, model, &rights)?
         }
     };
     Ok(vec![CommandRun { words, timeout: job.timeout }])
+}
+
+/// What an agent of a workflow may do in a project.
+pub fn rights(
+    root: &Path,
+    rights: job::Rights,
+    file: Option<String>,
+    workflow: &Workflow,
+) -> Rights {
+    let checks = workflow.checks().filter_map(|check| match &check.run {
+        CommandLine::Words(words) if !words.is_empty() => Some(words.clone()),
+        _ => None,
+    });
+    let all = rights == job::Rights::All;
+    Rights { all, root: root.to_path_buf(), file, commands: checks.collect() }
 }

@@ -1,5 +1,9 @@
 //! How a supervisor is known among the processes.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
 use crate::proc;
 
 /// The command of this program that supervises a job.
@@ -35,4 +39,15 @@ pub fn supervises(pid: u32) -> Option<Supervisor> {
         () if is(SUPERVISE_SESSION) => Some(Supervisor::Session),
         () => None,
     }
+}
+
+/// The project and the folder of the job that a process supervises; none where it is not the supervisor of a
+/// job of a run.
+pub fn supervised(pid: u32) -> Option<(PathBuf, PathBuf)> {
+    if supervises(pid) != Some(Supervisor::Job) {
+        return None;
+    }
+    let words = proc::words(pid, 4);
+    let path = |at: usize| words.get(at).map(|word| PathBuf::from(OsStr::from_bytes(word)));
+    Some((path(2)?, path(3)?))
 }

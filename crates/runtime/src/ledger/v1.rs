@@ -140,6 +140,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             cancelled: old.cancelled,
             delivered: None,
             waits: Waits::default(),
+            paused: None,
             pending_notices: old.untold,
         },
         work: Work {

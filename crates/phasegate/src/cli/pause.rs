@@ -1,0 +1,66 @@
+//! `phasegate pause` and `phasegate resume`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use jiff::Timestamp;
+use phasegate_runtime::caller;
+use phasegate_runtime::gate::Gate;
+use phasegate_runtime::ledger::Paused;
+use phasegate_runtime::project::Project;
+use serde_json::json;
+
+use super::{Failed, Outcome, chosen_run, event};
+use crate::print;
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The run, as WORKFLOW/NAME; by default the only one
+    run: Option<String>,
+    /// Why, for the journal
+    #[arg(long)]
+    reason: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn pause(project: &Project, options: &Options) -> Outcome {
+    park(project, options, "pause")
+}
+
+pub fn resume(project: &Project, options: &Options) -> Outcome {
+    park(project, options, "resume")
+}
+
+fn park(project: &Project, options: &Options, name: &str) -> Outcome {
+    let gate = Gate::new(project);
+    let run = chosen_run(&gate, options.run.as_deref())?;
+    if !gate.is_working(&run) {
+        let condition = gate.report(&run).condition;
+        return Err(Failed(format!("run {} is {condition}: it answers no one", run.id)));
+    }
+    let event = event(name);
+    let command = format!("`phasegate {name} {}`", run.id);
+    if let Err(why) = caller::must_be_human(&command) {
+        gate.refuse(&run, &event, "needs_human", &why)?;
+        return Err(Failed(why));
+    }
+    let reason = options.reason.clone().filter(|reason| !reason.trim().is_empty());
+    let paused = (name == "pause").then(|| Paused { at: Timestamp::now(), reason });
+    let changed = gate.pause(&run, &event, paused.as_ref())?;
+    if options.json {
+        print::json(&json!({ "run": run.id, "paused": paused.is_some(), "changed": changed }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let already = if changed { "" } else { " already" };
+    print::line(&match paused {
+        Some(_) => format!(
+            "Run {0} is paused{already}: it holds nobody. `phasegate resume {0}` takes it up.",
+            run.id
+        ),
+        None if changed => format!("Run {} is taken up: it answers stops again.", run.id),
+        None => format!("Run {} was not paused.", run.id),
+    });
+    Ok(ExitCode::SUCCESS)
+}
