@@ -403,6 +403,8 @@ fn a_worktree_of_ones_own_has_its_own_plans() {
     }
     plans.scene.git(&["worktree", "add", "-q", "-b", "feature", ".claude/worktrees/feature"]);
     let root = plans.scene.path(".claude/worktrees/feature");
+    // A plan that only came with the checkout would not be reviewed.
+    std::fs::write(root.join(DIR).join("notes.md"), "worked on here").unwrap();
     let payload = json!({ "session_id": "s1", "cwd": root, "stop_hook_active": false });
     plans.hook(&payload.to_string(), &[]).blocks("plan-review-1.md");
     assert!(root.join(DIR).join("plan-review-1.md").exists());
