@@ -78,15 +78,18 @@ fn a_tool_call_between_two_stops_starts_the_clients_count_anew() {
     let scene = insistent("[limits]\nsame_reason = 0\n");
     let hook = r#"{"type":"user","isMeta":true,"message":{"content":"Stop hook feedback"}}"#;
     let tool = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash"}]}}"#;
-    scene.file("transcript.jsonl", format!("{hook}\n{tool}\n"));
-    for _ in 0..20 {
-        scene.stop_again().blocks("make ok");
+    // A transcript grows from stop to stop.
+    let stop = |number: usize, lines: [&str; 2]| {
+        scene.file("transcript.jsonl", "\n".repeat(number) + &lines.join("\n") + "\n");
+        scene.stop_again()
+    };
+    for number in 0..20 {
+        stop(number, [hook, tool]).blocks("make ok");
     }
-    scene.file("transcript.jsonl", format!("{tool}\n{hook}\n"));
-    for _ in 0..6 {
-        scene.stop_again().blocks("make ok");
+    for number in 20..26 {
+        stop(number, [tool, hook]).blocks("make ok");
     }
-    scene.stop_again().allows_saying("used no tool");
+    stop(26, [tool, hook]).allows_saying("used no tool");
 }
 
 #[test]
