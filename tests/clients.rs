@@ -102,6 +102,8 @@ fn every_client_is_told_to_go_on_in_its_own_words() {
             let expected: &[&str] = match client {
                 "vscode" => &["hookSpecificOutput"],
                 "cursor" => &["followup_message"],
+                // Where it is shown, the person is told the way out.
+                "claude" | "codex" | "gemini" | "qwen" => &["decision", "reason", "systemMessage"],
                 _ => &["decision", "reason"],
             };
             assert_eq!(keys, expected, "{client}");

@@ -78,19 +78,18 @@ fn a_tool_call_between_two_stops_starts_the_clients_count_anew() {
     let scene = insistent("[limits]\nsame_reason = 0\n");
     let hook = r#"{"type":"user","isMeta":true,"message":{"content":"Stop hook feedback"}}"#;
     let tool = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash"}]}}"#;
-    // A transcript grows: a stop with the same one would be the same stop.
-    let stop = |turn: usize, end: &str| {
-        let before = "{\"type\":\"summary\"}\n".repeat(turn);
-        scene.file("transcript.jsonl", format!("{before}{end}\n"));
+    // A transcript grows from stop to stop.
+    let stop = |number: usize, lines: [&str; 2]| {
+        scene.file("transcript.jsonl", "\n".repeat(number) + &lines.join("\n") + "\n");
         scene.stop_again()
     };
-    for turn in 0..20 {
-        stop(turn, &format!("{hook}\n{tool}")).blocks("make ok");
+    for number in 0..20 {
+        stop(number, [hook, tool]).blocks("make ok");
     }
-    for turn in 20..26 {
-        stop(turn, &format!("{tool}\n{hook}")).blocks("make ok");
+    for number in 20..26 {
+        stop(number, [tool, hook]).blocks("make ok");
     }
-    stop(26, &format!("{tool}\n{hook}")).allows_saying("used no tool");
+    stop(26, [tool, hook]).allows_saying("used no tool");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn a_person_at_a_terminal_is_one() {
 fn a_clean_environment_makes_no_person() {
     let scene = with_gate("");
     let ran = script(&scene, "sh", &["-c", CLEAN], &[("CLAUDECODE", "1")]);
-    is_refused(&scene, &ran, "inside claude-code (CLAUDECODE is set for sh ");
+    is_refused(&scene, &ran, "inside Claude Code (CLAUDECODE is set for sh ");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_workflow_can_leave_its_end_to_people() {
 #[test]
 fn a_paused_run_holds_nobody_and_says_so() {
     let scene = with_gate("");
-    is_refused(&scene, &scene.by_agent(&["pause"]), "inside claude-code");
+    is_refused(&scene, &scene.by_agent(&["pause"]), "inside Claude Code");
     let ran = scene.by_hand(&["pause", "--reason", "lunch"]);
     assert!(ran.stdout.contains("Run notes/notes is paused: it holds nobody."), "{ran:?}");
     let told = "Run notes/notes is paused. `phasegate resume notes/notes` takes it up.";

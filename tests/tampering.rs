@@ -93,7 +93,7 @@ fn a_new_definition_is_accepted_by_a_person_and_nobody_else() {
     scene.file(PLACE, GATE.replace("not exists('NOTES.md')", "false"));
     let accept = ["accept-definition", "notes/notes", "--reason", "it was too strict"];
     let agent = scene.by_agent(&accept);
-    assert!(agent.stderr.contains("is for people, and this runs inside claude-code"), "{agent:?}");
+    assert!(agent.stderr.contains("is for people, and this runs inside Claude Code"), "{agent:?}");
     let script = scene.run(&accept);
     assert!(script.stderr.contains("there is no terminal"), "{script:?}");
     scene.stop().blocks("Write NOTES.md");
@@ -327,7 +327,7 @@ fn an_agent_is_known_by_what_is_above_it_where_its_own_environment_is_empty() {
     };
     let node = scene.path("bin/node").display().to_string();
     let said = run(&[&node, "bin/gemini"], None);
-    assert!(said.contains("this runs inside of gemini"), "{said}");
+    assert!(said.contains("this runs inside an agent's client (node"), "{said}");
     for name in ["GEMINI_CLI", "QWEN_CODE", "COPILOT_CLI", "CODEX_SESSION_ID", "CLAUDECODE"] {
         let said = run(&["/bin/sh", "plain"], Some(name));
         assert!(said.contains(&format!("({name} is set above)")), "{name}: {said}");
