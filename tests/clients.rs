@@ -103,7 +103,9 @@ fn every_client_is_told_to_go_on_in_its_own_words() {
                 "vscode" => &["hookSpecificOutput"],
                 "cursor" => &["followup_message"],
                 // Where it is shown, the person is told the way out.
-                "claude" | "codex" | "gemini" | "qwen" => &["decision", "reason", "systemMessage"],
+                "claude" | "codex" | "gemini" | "qwen" | "opencode" => {
+                    &["decision", "reason", "systemMessage"]
+                }
                 _ => &["decision", "reason"],
             };
             assert_eq!(keys, expected, "{client}");

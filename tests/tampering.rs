@@ -330,7 +330,7 @@ fn an_agent_is_known_by_what_is_above_it_where_its_own_environment_is_empty() {
     assert!(said.contains("this runs inside an agent's client (node"), "{said}");
     for name in ["GEMINI_CLI", "QWEN_CODE", "COPILOT_CLI", "CODEX_SESSION_ID", "CLAUDECODE"] {
         let said = run(&["/bin/sh", "plain"], Some(name));
-        assert!(said.contains(&format!("({name} is set above)")), "{name}: {said}");
+        assert!(said.contains(&format!("({name} is set for sh ")), "{name}: {said}");
     }
     // A file of that name that nothing runs is only a file.
     let said = run(&["/bin/sh", "plain", "bin/gemini"], None);

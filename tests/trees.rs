@@ -27,7 +27,7 @@ impl Tree {
     fn new() -> Tree {
         let scene = Scene::new();
         scene.file(".phasegate/workflows/w.toml", WORKFLOW).file("w/one.json", r#"{"phase": "a"}"#);
-        scene.file(".gitignore", "home\n").file("a.txt", "1\n");
+        scene.file(".gitignore", "home\nw\n").file("a.txt", "1\n");
         Tree { scene }
     }
 
