@@ -169,7 +169,7 @@ fn nothing_knows_a_client_by_its_name() {
     let examples = [
         ("cli.rs", "phasegate init --client claude,codex"),
         ("drive.rs", "phasegate drive task greet --agent codex"),
-        ("definition.rs", "or the list is empty: Claude Code."),
+        ("jobs.rs", "or the list is empty: Claude Code."),
     ];
     let names = client_names();
     let mut seen = 0;

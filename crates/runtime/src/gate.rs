@@ -18,6 +18,7 @@ mod runs;
 mod sessions;
 mod show;
 mod stop;
+mod stored;
 mod tamper;
 mod transaction;
 mod waits;

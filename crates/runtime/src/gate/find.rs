@@ -9,7 +9,8 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use super::transaction::{Stored, Then};
+use super::stored::Stored;
+use super::transaction::Then;
 use super::{Gate, GateError, Runs};
 use crate::catalog::Entry;
 use crate::ledger::Ledger;

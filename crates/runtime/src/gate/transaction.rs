@@ -12,21 +12,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use phasegate_engine::answer::{Answer, Outcome};
+use phasegate_engine::answer::Answer;
 use phasegate_engine::digest::digest;
-use phasegate_engine::events::CANCEL;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
+use phasegate_engine::step::{Effect, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
 use super::document::{Read, restyle};
+use super::stored::Stored;
 use super::tamper::compare;
-use super::{Found, Gate, GateError, Runs};
+use super::{Found, Gate, GateError};
 use crate::caller;
 use crate::fault_point;
 use crate::jobs::{Claimed, Record};
 use crate::journal::{self, Line};
-use crate::ledger::{Cancelled, Intended, Ledger, SCHEMA, Tampered, Unreadable};
+use crate::ledger::{Intended, Ledger, SCHEMA, Tampered};
 use crate::run::RunId;
 use crate::store::{Batch, Key, Lock, Put, StoreError, Version};
 use crate::workspace::Prepared;
@@ -65,15 +65,6 @@ pub(super) struct Open<'a> {
     pub(super) document: Json,
     /// The ledger of the run before it begins again.
     pub(super) former: Option<Ledger>,
-}
-
-/// A ledger as it is stored.
-pub(super) enum Stored {
-    None,
-    /// What it says, its version, and that of the one which it replaces.
-    Read(Box<Ledger>, Option<Version>, Option<Version>),
-    /// It cannot be understood, and why.
-    Broken(Key, String),
 }
 
 /// What a transaction comes to.
@@ -192,58 +183,6 @@ impl Open<'_> {
     /// The text of the document after a step, if the step has changed it.
     pub(super) fn written(&self, step: &Step) -> Option<Vec<u8>> {
         step.changed.then(|| restyle(&step.document, &self.read.text))
-    }
-}
-
-impl Runs<'_> {
-    /// The ledger as it is stored: ours, or that of version 0.1.0 where ours is not there or behind it.
-    pub(super) fn stored(&self, id: &RunId) -> Result<Stored, GateError> {
-        let read = |key: Key| -> Result<Stored, GateError> {
-            Ok(match self.store.get(&key)? {
-                None => Stored::None,
-                Some(stored) => match Ledger::read(&stored.bytes) {
-                    Ok(ledger) => Stored::Read(Box::new(ledger), Some(stored.version), None),
-                    Err(Unreadable::Broken(error)) => Stored::Broken(key, error),
-                    Err(newer) => return Err(GateError::Other(format!("run {id}: {newer}"))),
-                },
-            })
-        };
-        let own = read(Key::Ledger(id.clone()))?;
-        let old = Key::OldLedger(id.clone());
-        if self.store.version(&old)?.is_none() {
-            return Ok(own);
-        }
-        Ok(match (own, read(old)?) {
-            (Stored::Read(own, version, _), Stored::Read(old, old_version, _)) => {
-                let is_ahead = old.position.seq > own.position.seq;
-                let ledger = if is_ahead { Box::new(own.after(*old)) } else { own };
-                Stored::Read(ledger, version, old_version)
-            }
-            (Stored::None, Stored::Read(old, version, _)) => Stored::Read(old, None, version),
-            (Stored::None, Stored::Broken(key, error)) => Stored::Broken(key, error),
-            (own, _) => own,
-        })
-    }
-
-    /// What the journal knows of a run whose ledger is lost: above all that it was cancelled.
-    pub(super) fn rebuilt(&self, id: &RunId, mut ledger: Ledger) -> Result<Ledger, GateError> {
-        for text in self.store.forwards(id) {
-            let Ok(line) = serde_json::from_str::<Line>(&text?) else { continue };
-            ledger.position.seq = line.seq;
-            ledger.position.head = line.hash;
-            ledger.work.tally.blocks += u64::from(line.answer.is_block());
-            // A run that decides anything after it was cancelled has begun again.
-            if !line.to.is_empty() {
-                ledger.session.cancelled = None;
-            } else if line.answer.outcome() == Some(Outcome::Aborted) && line.event.name == CANCEL {
-                let reason = line.answer.text().map(str::to_string);
-                let (at, by) = (line.at, line.event.actor);
-                let told = by == Actor::Human;
-                ledger.session.cancelled = Some(Cancelled { at, reason, by, from: None, told });
-            }
-        }
-        self.find_pin(id, &mut ledger);
-        Ok(ledger)
     }
 }
 

@@ -1,0 +1,72 @@
+//! The ledger of a run as it is stored: ours, that of version 0.1.0, or what the journal knows where it is lost.
+
+use phasegate_engine::answer::Outcome;
+use phasegate_engine::events::CANCEL;
+use phasegate_engine::step::Actor;
+
+use super::{GateError, Runs};
+use crate::journal::Line;
+use crate::ledger::{Cancelled, Ledger, Unreadable};
+use crate::run::RunId;
+use crate::store::{Key, Version};
+
+/// A ledger as it is stored.
+pub(super) enum Stored {
+    None,
+    /// What it says, its version, and that of the one which it replaces.
+    Read(Box<Ledger>, Option<Version>, Option<Version>),
+    /// It cannot be understood, and why.
+    Broken(Key, String),
+}
+
+impl Runs<'_> {
+    /// The ledger as it is stored: ours, or that of version 0.1.0 where ours is not there or behind it.
+    pub(super) fn stored(&self, id: &RunId) -> Result<Stored, GateError> {
+        let read = |key: Key| -> Result<Stored, GateError> {
+            Ok(match self.store.get(&key)? {
+                None => Stored::None,
+                Some(stored) => match Ledger::read(&stored.bytes) {
+                    Ok(ledger) => Stored::Read(Box::new(ledger), Some(stored.version), None),
+                    Err(Unreadable::Broken(error)) => Stored::Broken(key, error),
+                    Err(newer) => return Err(GateError::Other(format!("run {id}: {newer}"))),
+                },
+            })
+        };
+        let own = read(Key::Ledger(id.clone()))?;
+        let old = Key::OldLedger(id.clone());
+        if self.store.version(&old)?.is_none() {
+            return Ok(own);
+        }
+        Ok(match (own, read(old)?) {
+            (Stored::Read(own, version, _), Stored::Read(old, old_version, _)) => {
+                let is_ahead = old.position.seq > own.position.seq;
+                let ledger = if is_ahead { Box::new(own.after(*old)) } else { own };
+                Stored::Read(ledger, version, old_version)
+            }
+            (Stored::None, Stored::Read(old, version, _)) => Stored::Read(old, None, version),
+            (Stored::None, Stored::Broken(key, error)) => Stored::Broken(key, error),
+            (own, _) => own,
+        })
+    }
+
+    /// What the journal knows of a run whose ledger is lost: above all that it was cancelled.
+    pub(super) fn rebuilt(&self, id: &RunId, mut ledger: Ledger) -> Result<Ledger, GateError> {
+        for text in self.store.forwards(id) {
+            let Ok(line) = serde_json::from_str::<Line>(&text?) else { continue };
+            ledger.position.seq = line.seq;
+            ledger.position.head = line.hash;
+            ledger.work.tally.blocks += u64::from(line.answer.is_block());
+            // A run that decides anything after it was cancelled has begun again.
+            if !line.to.is_empty() {
+                ledger.session.cancelled = None;
+            } else if line.answer.outcome() == Some(Outcome::Aborted) && line.event.name == CANCEL {
+                let reason = line.answer.text().map(str::to_string);
+                let (at, by) = (line.at, line.event.actor);
+                let told = by == Actor::Human;
+                ledger.session.cancelled = Some(Cancelled { at, reason, by, from: None, told });
+            }
+        }
+        self.find_pin(id, &mut ledger);
+        Ok(ledger)
+    }
+}
