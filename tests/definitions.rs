@@ -71,7 +71,7 @@ nothing = "1"
 [phase.a]
 rules = [
   { on = "stop", when = "state.x", goto = "b" },
-  { on = "stop", block = "for ever" },
+  { on = "stop", block = "forever" },
   { on = "stop", when = "state.y", goto = "b", allow = "done" },
 ]
 

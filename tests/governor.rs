@@ -138,7 +138,7 @@ fn a_run_that_swings_to_and_fro_ends_as_stuck() {
             break;
         }
         swings += 1;
-        assert!(swings < 20, "it swings for ever");
+        assert!(swings < 20, "it swings forever");
     }
     assert!(swings >= 4, "{swings} swings are not enough to call it stuck");
 }

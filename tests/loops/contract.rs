@@ -26,7 +26,7 @@ fn a_loop_goes_through_its_iterations_and_ends_at_its_limit() {
         iterates(&scene.hook(&payload), n, 3);
     }
     scene.stop_again().allows_saying("reached its limit of iterations");
-    assert!(scene.ok(&["status"]).contains("ended in phase idle"), "a limit is no success");
+    assert!(scene.ok(&["status"]).contains("ended in phase idle"), "a limit is not a success");
     let last = states(&scene).pop().unwrap();
     assert_eq!(
         (&last["event"], &last["reason"], &last["stack"]),

@@ -484,7 +484,7 @@ fn a_workflow_or_an_address_that_is_not_there_is_said() {
     let ran = scene.run(&["mcp", "--workflow", "nope"]);
     assert!(ran.stderr.contains("there is no workflow \"nope\""), "{ran:?}");
     let ran = scene.run(&["mcp", "--http", "192.0.2.1:0"]);
-    assert!(ran.stderr.contains("is no loopback address"), "{ran:?}");
+    assert!(ran.stderr.contains("is not a loopback address"), "{ran:?}");
 }
 
 #[test]

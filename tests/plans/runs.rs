@@ -403,8 +403,6 @@ fn a_worktree_of_ones_own_has_its_own_plans() {
     }
     plans.scene.git(&["worktree", "add", "-q", "-b", "feature", ".claude/worktrees/feature"]);
     let root = plans.scene.path(".claude/worktrees/feature");
-    // A plan that only came with the checkout would not be reviewed.
-    std::fs::write(root.join(DIR).join("notes.md"), "worked on here").unwrap();
     let payload = json!({ "session_id": "s1", "cwd": root, "stop_hook_active": false });
     // What came with the checkout is nobody's plan yet, and no reviewer is paid for it.
     plans.hook(&payload.to_string(), &[]).allows();

@@ -19,7 +19,7 @@ mod suite_1_validation {
     /// Exit 2 would hold the agent: a failure of our own allows the stop, loudly.
     #[test]
     fn t02_invalid_json_input() {
-        Plans::new().hook("invalid json", &[]).allows_saying("it is no JSON object");
+        Plans::new().hook("invalid json", &[]).allows_saying("the payload is not a JSON object");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub struct Splice {
 /// What is to be put into a text for an entry; none where it is there already.
 ///
 /// # Errors
-/// Where the text is no JSON, or something else stands at that place.
+/// Where the text is not JSON, or something else stands at that place.
 pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
     match &entry.what {
         What::Table(header, lines) => {
@@ -33,7 +33,7 @@ pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
     }
     let root = parse(text)?;
     let Some(Node::Object(root)) = root else {
-        return Err("it is no JSON object".into());
+        return Err("it is not a JSON object".into());
     };
     let mut here = &root;
     let mut keys = entry.path.iter();
@@ -49,7 +49,7 @@ pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
             }
             Some(Node::Object(object)) => here = object,
             Some(_) => {
-                return Err(format!("`{}` is no object there", entry.path[..=depth].join(".")));
+                return Err(format!("`{}` is not an object there", entry.path[..=depth].join(".")));
             }
         }
     }
@@ -73,7 +73,7 @@ pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
                         insert(text, list.range.start, &ranges, |indent| pretty(value, indent))
                     }))
                 }
-                Some(_) => Err(format!("`{}` is no list there", entry.path.join("."))),
+                Some(_) => Err(format!("`{}` is not a list there", entry.path.join("."))),
             }
         }
         What::Table(..) | What::Whole(_) => Ok(None),
@@ -204,7 +204,7 @@ fn with_all(mut text: String, settings: &Settings) -> String {
 /// The text without our entries, wherever they are; what others have written stays.
 ///
 /// # Errors
-/// Where the text is no JSON.
+/// Where the text is not JSON.
 pub fn without(text: &str, settings: &Settings) -> Result<String, String> {
     let mut text = text.to_string();
     for entry in &settings.entries {

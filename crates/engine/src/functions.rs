@@ -63,7 +63,7 @@ pub const FILTERS: &[(&str, &str)] = &[
         "text | capture(regex): what its first group matches, or all of it; none where it does not match",
     ),
     ("positions", "list | positions('a', values): where the elements are whose `a` is among them"),
-    ("age", "time | age: seconds from that time to now; none was for ever ago"),
+    ("age", "time | age: seconds from that time to now; none was forever ago"),
     ("filename", "text | filename: the text as a safe, unambiguous file name"),
     (
         "plain_lines",
@@ -282,7 +282,7 @@ impl Patterns {
             return Ok(compiled.clone());
         }
         let compiled = Regex::new(regex).map_err(|error| {
-            let detail = format!("{regex:?} is no regular expression: {error}");
+            let detail = format!("{regex:?} is not a regular expression: {error}");
             Error::new(ErrorKind::InvalidOperation, detail)
         })?;
         known.insert(regex.to_string(), compiled.clone());

@@ -218,7 +218,7 @@ impl Lint<'_> {
             });
             if !bounded {
                 let message = format!(
-                    "phase `{}` can block for ever: with `reentry = \"always\"` nothing bounds its blocks",
+                    "phase `{}` can block forever: with `reentry = \"always\"` nothing bounds its blocks",
                     machine.get(edge.from).name
                 );
                 self.warn(

@@ -413,7 +413,8 @@ impl Machine {
         any.iter().chain(&phase.rules.rules)
     }
 
-    /// The rules that need no event, likewise.
+    /// The rules that need no event, in the order in which they are tried: those of every phase first, except in
+    /// a final phase.
     pub fn always_in<'m>(&'m self, phase: &'m Phase) -> impl Iterator<Item = &'m Rule> {
         let any = if phase.ends.is_none() { self.any.always.as_slice() } else { &[] };
         any.iter().chain(&phase.rules.always)

@@ -415,7 +415,7 @@ fn read(client: &dyn Client) -> Result<(Payload, u64), String> {
         return Err("the payload on stdin is empty".into());
     }
     if !text.trim_ascii_start().starts_with(b"{") {
-        return Err("the payload is not understood: it is no JSON object".into());
+        return Err("the payload is not a JSON object".into());
     }
     let mut digest = DefaultHasher::new();
     digest.write(text);

@@ -97,7 +97,7 @@ fn served(project: &Project, named: Option<&str>) -> Result<String, Failed> {
 /// The address that is meant, `localhost` included.
 fn address(text: &str) -> Result<SocketAddr, Failed> {
     let found = text.to_socket_addrs().ok().and_then(|mut all| all.next());
-    found.ok_or_else(|| Failed(format!("{text:?} is no address: it is written 127.0.0.1:7421")))
+    found.ok_or_else(|| Failed(format!("{text:?} is not an address: it is written 127.0.0.1:7421")))
 }
 
 /// Who holds the other end of stdio: the agent whose secret we were given, or whoever has others

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write as _};
 
 use phasegate_runtime::plain;
 
-/// Writes to stdout. A reader that has gone away is no error.
+/// Writes to stdout. A reader that has gone away is not an error.
 pub fn out(text: &str) {
     let _ = io::stdout().lock().write_all(shown(text, colour).as_bytes());
 }

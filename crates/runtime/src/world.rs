@@ -65,7 +65,7 @@ pub struct World {
     turn: OnceLock<Vec<String>>,
     checks: Option<Checks>,
     jobs: IndexMap<String, Record>,
-    /// A larger file is no evidence.
+    /// A larger file is not evidence.
     most: u64,
 }
 

@@ -136,7 +136,10 @@ impl<'w> Deciding<'w> {
         }
         let place = self.document.at_mut(path.iter().map(String::as_str));
         let place = place.ok_or_else(|| {
-            Fault::new(format!("state.{} cannot be set: a part of it is no object", path.join(".")))
+            Fault::new(format!(
+                "state.{} cannot be set: a part of it is not an object",
+                path.join(".")
+            ))
         })?;
         if *place != value {
             *place = value;

@@ -35,7 +35,7 @@ pub struct Release {
 
 pub fn adopt(project: &Project, options: &Adopt) -> Outcome {
     let Some(session) = options.session.clone().or_else(session) else {
-        let message = "which session? Inside of a client it is known; elsewhere use --session ID, \
+        let message = "which session? Inside a client it is known; elsewhere use --session ID, \
                        or `phasegate release`, and the next session that stops takes the run";
         return Err(Failed(message.into()));
     };

@@ -154,7 +154,8 @@ impl Tools {
         let action = workflow.actions.iter().find(|action| tool_name(action) == name);
         let action = action.ok_or_else(|| Refusal::new("unknown_tool", name))?;
         if matches!(who, Who::Stranger) && !matches!(action.does, Does::Show { .. }) {
-            let message = "you are below an agent and do not show its secret: you may look";
+            let message =
+                "this process was started by an agent and has no token, so it may only read";
             return Err(Refusal::new("not_permitted", message));
         }
         let run = arguments.get("run").and_then(Value::as_str).map(str::to_string);

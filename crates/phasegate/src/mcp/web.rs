@@ -118,7 +118,7 @@ pub async fn serve(
     stopping: CancellationToken,
 ) -> Result<(), String> {
     if !address.ip().is_loopback() {
-        return Err(format!("{address} is no loopback address: the server is for this machine"));
+        return Err(format!("{address} is not a loopback address: the server is for this machine"));
     }
     let failed = |error: std::io::Error| format!("{address}: {error}");
     let listener = TcpListener::bind(address).await.map_err(failed)?;

@@ -63,7 +63,7 @@ impl Runs<'_> {
             let problem = format!("{} is in an unknown phase {phase:?}", found.place);
             return broken(problem);
         };
-        // A phase that somebody else has set is no success.
+        // A phase that somebody else has set is not a success.
         let set = found.ledger.tamper.protected.get(&outer.field);
         let derived = outer.derive.is_some()
             && (found.ledger.position.ended_by_hand || found.ledger.is_left_by_hand(&phase));
