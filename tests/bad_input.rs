@@ -56,7 +56,7 @@ fn wrong_types() {
     ] {
         let mut payload = scene.payload();
         payload[field] = value;
-        refused(&scene, payload.to_string().as_bytes(), "the payload is not a JSON object");
+        refused(&scene, payload.to_string().as_bytes(), "the payload is not understood");
     }
 }
 
