@@ -31,7 +31,8 @@ const BUDGETS: [Budget; 7] = [
     },
     Budget {
         name: "triage, 100 entries: first stop, block and commit",
-        most: 5_500_000,
+        // A tenth more than in 0.1.0: the session's binding, and that the same stop is not answered twice.
+        most: 5_600_000,
         known: false,
         made: |folder| project(folder, Some(&state(100))).map(drop),
     },
@@ -44,7 +45,7 @@ const BUDGETS: [Budget; 7] = [
     },
     Budget {
         name: "triage, 100 entries: move on, write the document, commit",
-        most: 6_500_000,
+        most: 6_600_000,
         known: false,
         made: |folder| {
             let mut state = state(100);
