@@ -53,11 +53,18 @@ async function check(label, run, transport) {
     const args = { run, since: told.revision, seconds: 2 };
     told = (await client.callTool({ name: 'wait_for_change', arguments: args })).structuredContent;
   }
-  const abort = new AbortController();
-  const wait = { name: 'wait_for_change', arguments: { run, seconds: 50 } };
-  const long = client.callTool(wait, undefined, { signal: abort.signal });
-  setTimeout(() => abort.abort(), 200);
-  await assert.rejects(long);
+  // A wait that is given up ends. One that something happens in meanwhile has done its work: then again.
+  let given_up = false;
+  for (let i = 0; i < 5 && !given_up; i++) {
+    const abort = new AbortController();
+    const wait = { name: 'wait_for_change', arguments: { run, seconds: 50 } };
+    const long = client.callTool(wait, undefined, { signal: abort.signal });
+    setTimeout(() => abort.abort(), 200);
+    const early = await long.catch(() => null);
+    given_up = early === null;
+    if (early) console.log(`early: ${JSON.stringify(early).slice(0, 300)}`);
+  }
+  assert.ok(given_up);
   await client.close();
   console.log(`ok ${label}`);
 }
