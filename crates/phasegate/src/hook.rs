@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use phasegate_clients::{CLIENTS, Client, Payload, Quirk, Reply, named, usual};
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::step::{Actor, Event};
@@ -202,6 +203,7 @@ fn run(
     asked: Result<Asked, String>,
     watchdog: &Watchdog,
 ) -> Result<(Reply, u8), Failure> {
+    let received = Timestamp::now();
     let nowhere = |message: String| Failure::new(None, message);
     let Asked { name, event, happened, client } = asked.map_err(nowhere)?;
     let (payload, digest) = read(client).map_err(nowhere)?;
@@ -224,6 +226,7 @@ fn run(
     let mut heard = (Reply::default(), 0);
     let mut stop = stop(payload, client);
     stop.delivery = delivery(&stop, digest);
+    stop.received = Some(received);
     for project in &projects {
         let (reply, code) = match happened {
             Happened::Stop => stopped(project, &stop),
@@ -361,6 +364,7 @@ fn stop(payload: Payload, client: &'static dyn Client) -> Stop {
         time: client.time(),
         told: ClientReport { client, last_message, said, transcript, mark },
         delivery: None,
+        received: None,
     }
 }
 

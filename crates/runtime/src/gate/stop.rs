@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use phasegate_clients::Work;
 use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::phase_name;
@@ -27,9 +27,6 @@ use crate::run::RunId;
 use crate::words::{self, Because};
 use crate::world::ClientReport;
 
-/// How long after its answer a stop may be delivered again.
-const TWICE: SignedDuration = SignedDuration::from_secs(10);
-
 /// A stop, as a client reports it.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
@@ -46,6 +43,8 @@ pub struct Stop {
     /// How long the client waits for an answer.
     pub time: Duration,
     pub told: ClientReport,
+    /// When the hook began that reports it.
+    pub received: Option<Timestamp>,
     /// What tells it from the same stop delivered again; none where that cannot be told.
     pub delivery: Option<Delivery>,
 }
@@ -158,7 +157,7 @@ impl Gate<'_> {
         if open.run.ledger.session.cancelled.is_some() || foreign {
             return Ok(Then::Nothing(Progress::Done(None)));
         }
-        if let Some(answered) = delivered_before(&open, stop, now) {
+        if let Some(answered) = delivered_before(&open, stop) {
             return Ok(Then::Nothing(Progress::Done(Some(answered))));
         }
         open.run.ledger.session.fired = Some(now);
@@ -307,13 +306,14 @@ impl Gate<'_> {
 
 /// The answer that was given to this stop when it was delivered first: a hook that is installed twice hears
 /// of one stop twice, and that is one event.
-fn delivered_before(open: &Open, stop: &Stop, now: Timestamp) -> Option<Answered> {
+fn delivered_before(open: &Open, stop: &Stop) -> Option<Answered> {
     let session = &open.run.ledger.session;
     let last = session.last.as_ref().filter(|last| last.event == STOP)?;
     let is_same = stop.delivery.is_some()
         && session.delivered == stop.delivery
         && session.owner.as_ref().map(|owner| &owner.session) == stop.session.as_ref()
-        && now.duration_since(last.at) <= TWICE;
+        // It was on its way before the first was answered. A transcript lags, so that it tells nothing alone.
+        && stop.received.is_some_and(|received| received <= last.at);
     is_same.then(|| Answered {
         block_exit: open.workflow.block_exit,
         phase: phase_name(&open.workflow, &open.document),
