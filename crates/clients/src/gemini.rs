@@ -171,10 +171,8 @@ struct Turn {
 impl Dialogue for Gemini {
     /// Without `--skip-trust` it does nothing in a folder that is not trusted; with it, no hook of the
     /// project asks us about an agent that we drive.
-    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
-        let mode = if rights.all { "yolo" } else { "auto_edit" };
-        let mut command = words(&["gemini", "--skip-trust", "--approval-mode", mode]);
-        command.extend(words(&["--output-format", "json"]));
+    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
+        let mut command = words(&["gemini", "--skip-trust", "--yolo", "--output-format", "json"]);
         if let Some(session) = session {
             command.extend(words(&["--resume", session]));
         }
