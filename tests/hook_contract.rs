@@ -128,23 +128,26 @@ fn two_stops_are_two_events_even_if_their_payloads_are_equal() {
 
 #[test]
 fn one_stop_that_two_hooks_hear_of_is_one_event() {
-    let scene = Scene::with_triage(1);
-    // At once, as a client fires them.
-    scene.file("transcript.jsonl", "{}\n");
-    let both: Vec<_> = (0..2)
-        .map(|_| {
+    // Both are on their way at once, as a client fires them; a busy machine may start the second too late.
+    let is_one = |_| {
+        let scene = Scene::with_triage(1);
+        scene.file("transcript.jsonl", "{}\n");
+        let hook = || {
             let mut command = scene.command();
             command.args(["hook", "stop"]);
             scene.spawn(command, scene.payload().to_string().as_bytes())
-        })
-        .collect();
-    let said: Vec<String> = both.into_iter().map(|hook| finish(hook).stdout).collect();
-    assert_eq!(said[0], said[1]);
-    assert!(said[0].contains("1 of 1"), "{said:?}");
-    assert_eq!(scene.journal("triage/web").len(), 1);
-    // One that comes after the answer is another stop, also where the transcript lags behind.
-    scene.stop();
-    assert_eq!(scene.journal("triage/web").len(), 2);
+        };
+        let both = [hook(), hook()].map(|hook| finish(hook).stdout);
+        assert!(both[0].contains("1 of 1"), "{both:?}");
+        let is_one = scene.journal("triage/web").len() == 1;
+        assert!(!is_one || both[0] == both[1], "{both:?}");
+        // One that comes after the answer is another stop, also where the transcript lags behind.
+        let before = scene.journal("triage/web").len();
+        scene.stop();
+        assert_eq!(scene.journal("triage/web").len(), before + 1);
+        is_one
+    };
+    assert!((0..20).any(is_one));
 }
 
 #[test]
