@@ -150,7 +150,7 @@ fn installed(bench: &Bench) -> String {
     "yes".into()
 }
 
-/// Before the client's own step of trust nothing of ours runs, and doctor says so; after it, both do.
+/// Before the client's own step of trust nothing to remove runs, and doctor says so; after it, both do.
 fn trusted(bench: &Bench) -> String {
     let Some(trust) = bench.kit.trust else {
         assert_eq!(bench.trust_rows(), Vec::<Value>::new());

@@ -86,7 +86,7 @@ impl Scene {
         serde_json::from_str(&self.read(path)).unwrap()
     }
 
-    /// A program in the project, with an environment that has nothing of ours.
+    /// A program in the project, with an environment that has nothing to remove.
     pub fn command(&self, program: &str) -> Command {
         let folder = self.folder.path();
         let outside = std::env::var_os("PATH").unwrap_or_default();

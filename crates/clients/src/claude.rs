@@ -320,7 +320,7 @@ fn model_flags(model: Option<&str>) -> Result<Vec<String>, String> {
     let Some(model) = model.filter(|model| !model.is_empty()) else { return Ok(Vec::new()) };
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@[]".contains(c);
     if model.starts_with('-') || !model.chars().all(plain) {
-        return Err(format!("{model:?} names no model"));
+        return Err(format!("{model:?} is not the name of a model"));
     }
     Ok(words(&["--model", model]))
 }

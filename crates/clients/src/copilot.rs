@@ -125,7 +125,8 @@ impl Client for Copilot {
             folders.contains(&folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf()))
         };
         let root = here.root.display();
-        let summary = format!("{} does not trust {root}: no hook of it runs", FACTS.title);
+        let summary =
+            format!("{} does not trust {root}, so it runs none of its hooks", FACTS.title);
         (!trusted.into_iter().any(covers)).then(|| problem::untrusted(&FACTS, summary))
     }
 

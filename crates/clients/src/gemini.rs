@@ -103,8 +103,10 @@ impl Client for Gemini {
         let rules = rules.as_object().into_iter().flatten().filter_map(about);
         let is_trusted = rules.max().is_some_and(|(_, is_trusted)| is_trusted);
         let root = here.root.display();
-        let summary =
-            format!("{} does not trust {root}: no hook and no server of it runs", FACTS.title);
+        let summary = format!(
+            "{} does not trust {root}, so it runs none of its hooks and servers",
+            FACTS.title
+        );
         (!is_trusted).then(|| problem::untrusted(&FACTS, summary))
     }
 

@@ -24,7 +24,7 @@ impl Cost {
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not below zero")]
 fn micro_dollars(dollars: f64) -> u64 {
-    // A million dollars are a lie.
+    // A cost above a million dollars is bogus; clamp it.
     (dollars.clamp(0.0, 1e6) * 1e6).round() as u64
 }
 
@@ -77,7 +77,7 @@ pub trait Headless: fmt::Debug + Sync {
     fn verdict(&self, printed: &[u8]) -> Result<Judged, String>;
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive(Clone, Debug, Default)]
 pub struct Spoken {
     pub text: String,

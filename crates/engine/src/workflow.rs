@@ -152,7 +152,7 @@ pub struct Rule {
     pub code: Option<String>,
 }
 
-/// A guard: an expression, and its parts for whoever asks for them.
+/// A guard: an expression, and its parts for explanations.
 #[derive(Clone, Debug)]
 pub struct Guard {
     pub whole: Expression,

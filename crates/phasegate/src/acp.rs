@@ -38,7 +38,7 @@ fn turn(
     command: &[String],
     prompt: &str,
 ) -> Result<Value, String> {
-    let (program, arguments) = command.split_first().ok_or("no agent is named")?;
+    let (program, arguments) = command.split_first().ok_or("no agent was named")?;
     let mut child = Command::new(program)
         .args(arguments)
         .current_dir(root)
@@ -139,7 +139,7 @@ impl Talk {
             }
         }
         let new = self.ask("session/new", &json!({ "cwd": root, "mcpServers": [] }))?;
-        let session = new["sessionId"].as_str().ok_or("the agent has opened no session")?;
+        let session = new["sessionId"].as_str().ok_or("the agent did not open a session")?;
         Ok(session.to_string())
     }
 
@@ -171,7 +171,7 @@ impl Talk {
     }
 
     fn send(&mut self, message: &Value) -> Result<(), String> {
-        writeln!(self.input, "{message}").map_err(|error| format!("the agent is gone: {error}"))
+        writeln!(self.input, "{message}").map_err(|error| format!("the agent ended: {error}"))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::json::Json;
 use crate::workflow::{Action, Does, Param, Reply};
 
 impl Deciding<'_> {
-    /// The actions that would be accepted from whoever asks, as far as that does not depend on their
+    /// The actions that would be accepted from this caller, as far as that does not depend on their
     /// parameters.
     pub(super) fn can(&mut self) -> Result<Json, Fault> {
         if self.trial {

@@ -50,7 +50,7 @@ Examples:
 pub struct Options {
     /// The workflow
     workflow: String,
-    /// The run; by default the only one that is open
+    /// The run; needed only if there are several that is open
     run: Option<String>,
     /// The agent
     #[arg(long, default_value = usual().name(), value_parser = agents())]
@@ -64,7 +64,7 @@ pub struct Options {
     /// The most minutes for one turn
     #[arg(long, value_name = "N", default_value_t = 60)]
     minutes: u64,
-    /// The program behind `--` speaks the Agent Client Protocol, and is no other agent
+    /// The program after `--` speaks the Agent Client Protocol
     #[arg(long, requires = "command", conflicts_with = "agent")]
     acp: bool,
     /// Let the agent do everything without being asked; by default it edits, and runs what the workflow
@@ -99,7 +99,7 @@ struct State {
     said: String,
 }
 
-/// Whoever works turn by turn.
+/// An agent that works turn by turn.
 pub trait Agent {
     /// Asks the gate whether it may stop, after what the agent said last.
     fn stop(&mut self, after_block: bool, said: &str) -> Result<Heard, Failed>;
@@ -215,7 +215,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         since: Instant::now(),
         failed: None,
     };
-    // Whoever starts it again has said to go on.
+    // Starting it again means to go on.
     let (heard, ..) = drive(&mut driver, said, false, options.turns)?;
     if let Some(why) = &driver.failed {
         print::note(&format!("error: {}", why.trim_end()));
