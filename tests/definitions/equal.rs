@@ -1,5 +1,6 @@
 //! The built-in definitions decide as those of version 0.1.0 did, which are kept beside this file: the
-//! shorter forms are other words for the same machines.
+//! shorter forms are other words for the same machines. `phases` decides otherwise since then, and is compared
+//! by its traces alone (`tests/differ`).
 //!
 //! Both are resolved, and what decides is compared: facts, phases, and for each phase and event the
 //! rules that are tried, in order. What is left out, and why it makes no difference:
@@ -31,7 +32,7 @@ use phasegate_engine::workflow::{
 };
 use phasegate_runtime::catalog::general;
 
-const WORKFLOWS: [&str; 5] = ["triage", "loop", "plan", "task", "phases"];
+const WORKFLOWS: [&str; 4] = ["triage", "loop", "plan", "task"];
 
 /// Parts of expressions that have got a name: the workflow, the name, and what it stands for.
 const NAMED: &[(&str, &str, &str)] = &[
@@ -48,23 +49,6 @@ const NAMED: &[(&str, &str, &str)] = &[
     ),
     ("plan", "review_next", "state.next_phase == kind and kind is endingwith('-review')"),
     ("plan", "FOLDER", "'^[A-Za-z0-9][A-Za-z0-9_.-]*$'"),
-    ("phases", "awaited", "waiting | map(attribute='id') | list"),
-    ("phases", "ended", "agents | selectattr('ended') | map(attribute='id') | list"),
-    (
-        "phases",
-        "judges",
-        "agents | selectattr('role', 'eq', 'reviewer') | map(attribute='id') | list",
-    ),
-    (
-        "phases",
-        "not_percent",
-        "params.progress is not none and (params.progress < 0 or params.progress > 100)",
-    ),
-    ("phases", "unfinished", "(state.phases | rejectattr('status', 'eq', 'COMPLETED') | list)"),
-    ("phases", "no_prompt", "params.prompt is not none and not params.prompt | trim"),
-    ("phases", "unexplained", "params.force_escalated and not (params.reason or '') | trim"),
-    ("phases", "granted", "event.actor == 'human' and spent and not open"),
-    ("phases", "failed_reviews", "step.attempts >= RETRIES and event.actor != 'human'"),
 ];
 
 /// A definition of version 0.1.0, with the texts of today.
