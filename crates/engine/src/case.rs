@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::answer::{Outcome, Until};
+use crate::changes::Changes;
 use crate::check::CheckResult;
 use crate::decide::{RunFacts, decide};
 use crate::definition::Bundle;
@@ -72,8 +73,12 @@ pub struct Case {
     /// What came of checks, by name.
     #[serde(default)]
     pub check: BTreeMap<String, CheckResult>,
-    /// What the tree is known by.
+    /// What the tree is known by, and what the files are kept under.
     pub tree: Option<String>,
+    /// What has changed since the files were kept.
+    pub changes: Option<Changes>,
+    /// What the files would be kept under with a patch applied; it does not apply without it.
+    pub applied: Option<String>,
     /// Values of constants, as the configuration gives them: JSON.
     #[serde(default, rename = "const")]
     pub constants: BTreeMap<String, String>,
@@ -314,6 +319,8 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
         last_message: case.last_message.clone(),
         checks: case.check.clone(),
         tree: case.tree.clone(),
+        changes: case.changes.clone(),
+        applied: case.applied.clone(),
         agents: case.agents.as_ref().map_or(Ok(Json::Null), |text| parse("agents", text))?,
     };
     let mut configured = Cow::Borrowed(workflow);

@@ -1,5 +1,7 @@
 //! The functions and filters that guards and texts may use, beside Jinja's own.
 
+mod files;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,6 +40,18 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ),
     ("tree", "tree(): what the files of the project are known by, as checks see them"),
     ("patched", "patched(path): the files that a patch changes, as it names them"),
+    (
+        "snapshot",
+        "snapshot(): keeps the files of the project as they are, and returns what they are kept under; none without git",
+    ),
+    (
+        "changes",
+        "changes(snapshot): {ok, error, tree, digest, files, stat, lines} of what has changed since then, committed or not: the digest of the patch, the paths, {path, added, removed} of each, and the number of lines (none where one file is binary)",
+    ),
+    (
+        "applied",
+        "applied(path, snapshot): what the files would be kept under with a patch applied to them; none where it does not apply",
+    ),
     (
         "agent_log",
         "agent_log(id[, from[, most]]): {text, next, size} of what an agent printed, from a byte on; from the end with a negative `from`",
@@ -89,6 +103,7 @@ pub fn filters() -> impl Iterator<Item = &'static str> {
 
 /// Tests beside Jinja's own.
 pub const TESTS: &[(&str, &str)] = &[
+    ("like", "path is like(patterns): whether one of these path patterns matches it"),
     ("matching", "text is matching(regex): whether a regular expression matches a part of it"),
     ("time", "text is time: whether it is a time, as `age` reads it"),
 ];
@@ -111,6 +126,7 @@ pub fn environment<'e>(evidence: &Arc<Recorder>, records: &Records) -> Environme
         env.set_syntax(syntax);
     }
     look_ups(&mut env, evidence, records);
+    files::look_ups(&mut env, evidence);
     env.add_filter("table", |text: &str| Json::from(markdown::tables(text)).to_value());
     env.add_filter("columns", |text: &str, names: Rest<String>| {
         Json::from(markdown::columns(text, &names)).to_value()

@@ -138,7 +138,7 @@ pub struct Rule {
     pub ask: Option<MachineId>,
     pub reply: Option<Reply>,
     /// Places, and what is written there.
-    pub write: Vec<(TextId, TextId)>,
+    pub write: Vec<(TextId, Written)>,
     /// Places, and where what is there is moved to.
     pub moved: Vec<(TextId, TextId)>,
     /// The jobs of an action that run before anything else of the rule is done, by their positions.
@@ -150,6 +150,17 @@ pub struct Rule {
     pub end: Option<Expression>,
     /// What programs know a refusal by.
     pub code: Option<String>,
+}
+
+/// What a rule writes.
+#[derive(Clone, Debug)]
+pub enum Written {
+    /// A text.
+    Text(TextId),
+    /// The patch from the files that were kept under this name to the files as they are now.
+    Patch(Expression),
+    /// Copies of these files.
+    Copies(Expression),
 }
 
 /// A guard: an expression, and its parts for whoever asks for them.

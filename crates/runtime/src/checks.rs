@@ -71,6 +71,11 @@ impl Checks {
         fits.then_some((result, mark))
     }
 
+    /// The tree that they are about.
+    pub(crate) fn files(&self) -> &Tree {
+        &self.tree
+    }
+
     /// What the tree is known by, looked up once.
     pub fn tree(&self) -> Option<String> {
         self.now.get_or_init(|| self.tree.now()).clone()

@@ -83,6 +83,15 @@ fn changed_in(root: &Path, depth: usize) -> Vec<String> {
     changed
 }
 
+/// Where the repository that a folder is in keeps its objects; none where they are not of the usual kind.
+pub fn objects(root: &Path) -> Option<PathBuf> {
+    let repository = Repository::of(root)?;
+    let format = repository.ask(["rev-parse", "--show-object-format"]).ok()?;
+    let place = repository.ask(["rev-parse", "--git-path", "objects"]).ok()?;
+    let place = root.join(place.trim_end_matches('\n')).canonicalize().ok()?;
+    (format.trim() == "sha1" && !place.to_string_lossy().contains('\n')).then_some(place)
+}
+
 /// The files of a tree that git does not ignore.
 pub struct Files {
     /// Relative to the folder. One that ends with a slash is a repository of its own, with its files behind it.

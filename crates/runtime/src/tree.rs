@@ -1,6 +1,7 @@
 //! What the tree of a project is known by: results of checks hold while it is the same.
 
 mod content;
+mod kept;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use crate::project::Project;
 use crate::workspace::place::Place;
 
 pub(crate) use content::Content;
+pub(crate) use kept::Kept;
 
 /// Where the digests of files are remembered.
 const FOLDER: &str = ".phasegate/tree";
@@ -58,12 +60,17 @@ impl Tree {
     /// # Errors
     /// Why it cannot be told, in words for people.
     pub(crate) fn look(&self) -> Result<Content, String> {
+        content::look(&self.root, &self.memory()?, &self.apart)
+    }
+
+    /// Where the digests of its files are remembered.
+    fn memory(&self) -> Result<PathBuf, String> {
         // Each tree has its own memory: the same names mean other files.
         let own = if self.root == self.home { FOLDER.into() } else { worktree(&self.root) };
         let place = paths::inside(&self.home, &own).map_err(|why| why.to_string())?;
         let kept = fs::create_dir_all(&place).and_then(|()| paths::ignored_by_git(&place));
         kept.map_err(|error| format!("{}: {error}", place.display()))?;
-        content::look(&self.root, &place, &self.apart)
+        Ok(place)
     }
 }
 

@@ -23,6 +23,10 @@ pub struct CheckText {
     pub run: Spanned<CommandLineText>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
+    /// Patterns of files that its result rests on, or an expression for the list of them: rules see all of
+    /// them as `guards`. The words of its command are always among them.
+    #[schemars(with = "Option<CommandLineText>")]
+    pub guards: Option<Spanned<CommandLineText>>,
 }
 
 /// An agent that does the work of a phase: a process of its own.

@@ -103,6 +103,7 @@ impl Resolver<'_> {
             about: String::new(),
             run: CommandLine::Texts(Vec::new()),
             constant: None,
+            guards: CommandLine::Texts(Vec::new()),
             prompt: None,
             writes: None,
             model: None,
@@ -122,7 +123,8 @@ impl Resolver<'_> {
     ) -> JobSpec {
         let job = self.blank(JobKind::Check, name, text.timeout.as_deref());
         let (run, constant) = self.fixed(&text.run, constants);
-        JobSpec { about: text.about.clone(), run, constant, ..job }
+        let guards = self.command_line(text.guards.as_ref());
+        JobSpec { about: text.about.clone(), run, constant, guards, ..job }
     }
 
     fn command(&mut self, name: &Spanned<String>, text: &CommandText) -> JobSpec {

@@ -19,6 +19,8 @@ pub struct JobSpec {
     /// The constant that has the command of a job that is bound to the tree. Where its list is empty,
     /// there is nothing to run.
     pub constant: Option<String>,
+    /// Patterns of files that the result of a check rests on, beside the words of its command.
+    pub guards: CommandLine,
     /// What it is told on its stdin.
     pub prompt: Option<TextId>,
     /// The file that it writes.

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::jobs::answered_to;
 use super::put::{Attempt, Progress, refusal};
+use super::repeat::follow;
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::{Gate, GateError};
@@ -121,6 +122,7 @@ impl Gate<'_> {
             }
         };
         list(open, claimed);
+        follow(&mut open.run.ledger, event, &open.before, &after);
         let line = Line {
             from: step.from.clone(),
             to: step.to.clone(),

@@ -14,6 +14,7 @@ use phasegate_engine::job::{Bound, Gives, Job, JobKind};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Effect, Event, Step};
 
+use super::repeat::unanswered;
 use super::transaction::{Open, Then};
 use super::{Answered, Found, Gate, GateError};
 use crate::jobs::{self, Record, Seen};
@@ -81,6 +82,8 @@ pub(super) enum Progress {
     Done(Option<Answered>),
     /// The job of this id must end first; then the event is put again.
     Waits(String),
+    /// The verdict of this job stands, and the event is put again as if it had just been given.
+    Stands(String),
 }
 
 impl Gate<'_> {
@@ -103,6 +106,7 @@ impl Gate<'_> {
                         ..answered
                     }));
                 }
+                Progress::Stands(name) => attempt.reviewed = Some(name),
                 Progress::Waits(id) => {
                     if let Some(answered) = self.await_job(found, &id, &mut attempt)? {
                         return Ok(Some(answered));
@@ -244,7 +248,15 @@ impl Gate<'_> {
             step.answer = without(event, Until::Background, sentence(&run, &step.to, because));
             return Ok(None);
         }
-        if job.manner.gives == Gives::Verdict && !self.may_judge(open, attempt, &job, step) {
+        let judges = job.manner.gives == Gives::Verdict;
+        if judges && event.is_question() && self.is_unanswered(open, &job) {
+            if attempt.reviewed.as_ref() != Some(&job.name) {
+                return Ok(Some(Then::Nothing(Progress::Stands(job.name))));
+            }
+            step.undo(unanswered(open, &job));
+            return Ok(None);
+        }
+        if judges && !self.may_judge(open, attempt, &job, step) {
             return Ok(None);
         }
         self.record(open, event, step, &job)
@@ -278,7 +290,7 @@ impl Gate<'_> {
     }
 
     /// Whether there is something where a job is to write; where it may not, there is.
-    fn is_there(&self, file: &str) -> bool {
+    pub(super) fn is_there(&self, file: &str) -> bool {
         let path = paths::meant(&self.project.root, &self.project.site, file);
         path.map_or(true, |path| path.symlink_metadata().is_ok())
     }

@@ -8,9 +8,9 @@ use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::Reentry;
 use phasegate_engine::events::STOP;
-use phasegate_engine::job::{Gives, Job};
+use phasegate_engine::job::{Bound, Gives, Job};
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Event, Step};
+use phasegate_engine::step::{Effect, Event, Step};
 
 use super::commit::given;
 use super::jobs::busy;
@@ -202,7 +202,10 @@ impl Gate<'_> {
         let judges = |job: &Job| job.manner.gives == Gives::Verdict;
         open.run.ledger.session.waits.until = None;
         let judges = step.wants.as_deref().is_some_and(judges);
-        if judges && foreign {
+        if stop.is_planning && starts_agent(&step) {
+            let why = words::sentence(&found.id.to_string(), &step.to, Because::PlanMode);
+            step.undo(Answer::waiting(Until::Human, why));
+        } else if judges && foreign {
             let why = words::sentence(&found.id.to_string(), &step.to, Because::OtherHook);
             step.wants = None;
             step.answer = Answer::waiting(Until::External, why);
@@ -302,6 +305,12 @@ impl Gate<'_> {
             step.let_go(Answer::allow_saying(Outcome::Stuck, message));
         }
     }
+}
+
+/// Whether a step has an agent begin to work or to judge. In plan mode nobody has asked for that.
+fn starts_agent(step: &Step) -> bool {
+    step.wants.as_ref().is_some_and(|job| job.manner.bound != Bound::Tree)
+        || step.effects.iter().any(|effect| matches!(effect, Effect::Start(_)))
 }
 
 /// The answer that was given to this stop when it was delivered first: a hook that is installed twice hears

@@ -130,16 +130,20 @@ impl Supervised<'_> {
         let end = self.run()?;
         fault_point::reach("after-job");
         let seconds = since.elapsed().as_secs();
-        // A verdict is about the tree as the judge has found it; a check holds for a tree that stays.
-        let is_same = |tree: &Tree| self.spec.verdict.is_some() || tree.now() == before;
-        let tree = tree.filter(is_same).and_then(|_| before.clone());
         let (judged, problem) = match &self.spec.verdict {
             None => (None, None),
             Some(file) => match self.judge(&end, file) {
-                Ok(judged) => (Some(judged), None),
+                Ok((mut verdict, cost)) => {
+                    let left = || tree.as_ref().and_then(Tree::now);
+                    verdict.left = if verdict.pass { None } else { left() };
+                    (Some((verdict, cost)), None)
+                }
                 Err(why) => (None, Some(why)),
             },
         };
+        // A verdict is about the tree as the judge has found it; a check holds for a tree that stays.
+        let is_same = |tree: &Tree| self.spec.verdict.is_some() || tree.now() == before;
+        let tree = tree.filter(is_same).and_then(|_| before.clone());
         let (verdict, cost) = judged.unzip();
         let cost = cost.unwrap_or_else(|| {
             let printed = tail(&self.folder.join("log"), MAX_SEARCHED).unwrap_or_default();
@@ -289,7 +293,7 @@ impl Supervised<'_> {
             .ok()
             .filter(|written| !written.trim_ascii().is_empty());
         let written = written.ok_or_else(|| format!("it gave a verdict, but wrote no {file}"))?;
-        Ok((Verdict { pass, digest: digest(&written) }, cost))
+        Ok((Verdict { pass, digest: digest(&written), ..Verdict::default() }, cost))
     }
 }
 

@@ -48,8 +48,31 @@ pub(crate) struct Content {
 /// # Errors
 /// Where its files cannot be listed.
 pub(crate) fn look(root: &Path, memory: &Path, apart: &[String]) -> Result<Content, String> {
+    let Gathered { files, beside, notes } = gather(root, memory, apart)?;
+    let mut name = files.digest().to_string();
+    if !beside.is_empty() {
+        let all = [&name].into_iter().chain(&beside).map(String::as_bytes);
+        name = digest_of(all);
+        name.truncate(40);
+    }
+    let note = (!notes.is_empty()).then(|| notes.join("; "));
+    Ok(Content { name, note })
+}
+
+/// The files of a tree, and what is to be known about them.
+pub(super) struct Gathered {
+    pub(super) files: Folder,
+    /// What the tree's name must tell and git's would not.
+    beside: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// Looks at every file of the tree, as [`look`] does.
+///
+/// # Errors
+/// Where its files cannot be listed.
+pub(super) fn gather(root: &Path, memory: &Path, apart: &[String]) -> Result<Gathered, String> {
     let mut notes: Vec<String> = Vec::new();
-    // What the tree's name must tell and git's would not.
     let mut beside: Vec<String> = Vec::new();
     let all = || Walk::new(root).files("**").map_err(|why| why.to_string());
     let paths = match git::files(root) {
@@ -91,19 +114,12 @@ pub(crate) fn look(root: &Path, memory: &Path, apart: &[String]) -> Result<Conte
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         notes.push(format!("what cannot be read is not a part of it: {}{more}", unread.join(", ")));
     }
-    let mut name = files.digest().to_string();
-    if !beside.is_empty() {
-        let all = [&name].into_iter().chain(&beside).map(String::as_bytes);
-        name = digest_of(all);
-        name.truncate(40);
-    }
-    let note = (!notes.is_empty()).then(|| notes.join("; "));
-    Ok(Content { name, note })
+    Ok(Gathered { files, beside, notes })
 }
 
 /// A folder as git records it.
 #[derive(Default)]
-struct Folder {
+pub(super) struct Folder {
     files: BTreeMap<String, (&'static str, Digest)>,
     folders: BTreeMap<String, Folder>,
 }
@@ -121,7 +137,17 @@ impl Folder {
         }
     }
 
-    fn digest(&self) -> Digest {
+    /// The path of every file, with its mode and its digest.
+    pub(super) fn entries(&self) -> Vec<(String, &'static str, Digest)> {
+        let files = self.files.iter().map(|(name, (mode, digest))| (name.clone(), *mode, *digest));
+        let below = self.folders.iter().flat_map(|(folder, inner)| {
+            let entries = inner.entries().into_iter();
+            entries.map(move |(name, mode, digest)| (format!("{folder}/{name}"), mode, digest))
+        });
+        files.chain(below).collect()
+    }
+
+    pub(super) fn digest(&self) -> Digest {
         let files = self.files.iter().map(|(name, (mode, digest))| (name.clone(), *mode, *digest));
         // Git sorts a folder as if its name ended with a slash.
         let folders = self.folders.iter();
