@@ -23,7 +23,7 @@ fn the_orchestrator_gives_no_verdict() {
     let (phases, _token) = under_review();
     phases.refused(&APPROVE, "is for reviewer, and this caller is orchestrator");
     phases.refused(&["approve"], "BLOCKED: This phase has an auto-review in progress");
-    phases.refused(&["approve", "--force-escalated", "--reason", "x"], "is for people");
+    phases.refused(&["approve", "--force-escalated", "--reason", "x"], "Only a person approves");
     phases.refused(&["reject"], "BLOCKED: Manual rejection is not allowed");
     phases.refused(&["advance"], "PHASE_NOT_APPROVED: Cannot advance phase");
     // The attempt is on record.
@@ -72,8 +72,7 @@ fn an_agent_without_its_secret_is_nobody() {
         phases.scene.exists("said/tried") && phases.scene.read("said/tried").contains("over")
     });
     let tried = phases.scene.read("said/tried");
-    assert_eq!(tried.matches("this caller is worker").count(), 3, "{tried}");
-    assert!(tried.contains("is for people"), "{tried}");
+    assert_eq!(tried.matches("this caller is worker").count(), 4, "{tried}");
     assert_eq!(phases.status(0), "ACTIVE");
 }
 
@@ -224,7 +223,10 @@ fn only_a_person_approves_an_escalated_phase_and_says_why() {
     phases.ok(&["deploy", "--prompt", "x"]);
     phases.becomes(0, "ESCALATED");
     phases.refused(&["approve"], "`phasegate phases approve web --force-escalated --reason WHY`");
-    phases.refused(&["approve", "--force-escalated", "--reason", "trust me"], "is for people");
+    phases.refused(
+        &["approve", "--force-escalated", "--reason", "trust me"],
+        "Only a person approves",
+    );
     let without = phases.by_person(&["approve", "web", "--force-escalated"]);
     assert!(without.stdout.contains("needs a reason"), "{without:?}");
     let ran = phases.by_person(&["approve", "web", "--force-escalated", "--reason", "read it all"]);
@@ -235,6 +237,18 @@ fn only_a_person_approves_an_escalated_phase_and_says_why() {
     let journal = phases.scene.journal(RUN);
     let forced = journal.iter().rfind(|line| line["event"]["name"] == "approve_phase_review");
     assert_eq!(forced.unwrap()["event"]["params"]["reason"], "read it all");
+    phases.ok(&["advance"]);
+}
+
+#[test]
+fn a_person_who_approves_changed_files_hands_them_over() {
+    let phases = Phases::new();
+    phases.ok(&["deploy", "--prompt", "x"]);
+    phases.becomes(0, "APPROVED");
+    phases.scene.file("work.txt", "by hand");
+    let approve = ["approve", "web", "--force-escalated", "--reason", "my own change"];
+    assert_eq!(phases.by_person(&approve).code, Some(0));
+    assert!(phases.ok(&["handover"]).contains("Approved by a person, without reviewers: my own"));
     phases.ok(&["advance"]);
 }
 

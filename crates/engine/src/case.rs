@@ -100,6 +100,8 @@ pub struct Case {
     pub tampered: u64,
     /// Why the state is presumed.
     pub problem: Option<String>,
+    /// Why no agent is started any more.
+    pub spent: Option<String>,
     pub expect: Expect,
 }
 
@@ -332,6 +334,9 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
     let place = workflow.document_of("case");
     let problem = case.problem.clone();
     let (name, reviews, tampered) = ("case".into(), case.reviews, case.tampered);
-    let run = RunFacts { name, document: place, problem, reviews, tampered };
+    let spent = case.spent.clone();
+    let facts =
+        RunFacts { name, document: place, problem, reviews, tampered, ..RunFacts::default() };
+    let run = RunFacts { spent, ..facts };
     Ok(decide(&configured, document, &event, &run, Arc::new(evidence)))
 }

@@ -157,7 +157,8 @@ impl Tally {
         let dollars = self.micro_dollars / 1_000_000;
         (dollars >= limit).then(|| {
             format!(
-                "run {run} has used its limit of {limit} dollars, so no agent works on it. Raise `dollars` in the limits of the configuration to go on"
+                "Run {run} has used its limit of {limit} dollars ({dollars} are spent), so no agent works on it \
+                . Raise `dollars` in the limits of the configuration to go on."
             )
         })
     }
@@ -171,6 +172,11 @@ impl Tally {
         now: &Situation,
     ) -> (Option<Answer>, Vec<String>) {
         self.note(now);
+        // Before the others: without money, nothing that a block asks for can be done by an agent.
+        if let Some(why) = self.spent(run, limits) {
+            self.blocks_in_a_row -= 1;
+            return (Some(Answer::allow_saying(Outcome::Budget, why)), Vec::new());
+        }
         let most = limits.same_reason.unwrap_or(0);
         // A workflow that wants to insist more often may.
         let same = if most == 0 { 0 } else { most.max(now.patience) };

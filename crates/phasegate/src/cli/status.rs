@@ -148,9 +148,11 @@ fn facts(project: &Project, run: &Found, report: &Report) -> Vec<String> {
             .push(format!("{}{all} blocks, {}{row} in a row", tally.blocks, tally.blocks_in_a_row));
         facts.push(format!("{}{} minutes of work", tally.seconds / 60, of(limits.minutes)));
         if tally.reviews > 0 {
+            facts.push(format!("{}{} reviews", tally.reviews, of(limits.reviews)));
+        }
+        if tally.reviews > 0 || tally.micro_dollars > 0 {
             let dollars = tally.micro_dollars / 1_000_000;
-            let (reviews, cost) = (of(limits.reviews), of(limits.dollars));
-            facts.push(format!("{}{reviews} reviews, {dollars}{cost} dollars", tally.reviews));
+            facts.push(format!("{dollars}{} dollars", of(limits.dollars)));
         }
     }
     if !report.condition.is_over() {

@@ -263,7 +263,12 @@ fn caller(gate: &Runs, workflow: &Workflow, who: &Who) -> Result<Caller, GateErr
 }
 
 fn tool_name(action: &Action) -> String {
-    action.name.replace(' ', "_")
+    tool_named(&action.name)
+}
+
+/// What the tool of an action is called.
+fn tool_named(action: &str) -> String {
+    action.replace(' ', "_")
 }
 
 fn tool(workflow: &Workflow, action: &Action) -> Tool {
@@ -409,6 +414,12 @@ fn told(gate: &Runs, found: &Found, event: &Event) -> Map<String, Value> {
         Err(error) => Err(error.to_string()),
     });
     let mut told = members.unwrap_or_else(|why| one("guidance_problem", shorten(&why)));
+    // Actions are called by the names of their tools here.
+    if let Some(Value::Array(can)) = told.get_mut("guidance").and_then(|it| it.get_mut("can")) {
+        for name in can {
+            *name = name.as_str().map(tool_named).into();
+        }
+    }
     told.insert("revision".into(), found.ledger.position.seq.into());
     told
 }

@@ -374,11 +374,15 @@ impl Gate<'_> {
     }
 }
 
+/// The job at work that wants the run for itself.
+pub(super) fn alone(ledger: &Ledger) -> Option<&Record> {
+    ledger.work.jobs.values().find(|job| job.manner.alone && !job.is_over())
+}
+
 /// Why nothing else is done while a job is at work that wants the run for itself; none where there is
 /// none.
 pub(super) fn busy(open: &Open) -> Option<String> {
-    let mut jobs = open.run.ledger.work.jobs.values();
-    let job = jobs.find(|job| job.manner.alone && !job.is_over())?;
+    let job = alone(&open.run.ledger)?;
     let run = &open.run.found.id;
     Some(match job.kind {
         JobKind::Command => format!("A command of run {run} is running: {}.", job.name),
