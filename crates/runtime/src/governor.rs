@@ -157,8 +157,8 @@ impl Tally {
         let dollars = self.micro_dollars / 1_000_000;
         (dollars >= limit).then(|| {
             format!(
-                "Run {run} has used its limit of {limit} dollars ({dollars} are spent), so no agent works on it \
-                . Raise `dollars` in the limits of the configuration to go on."
+                "Run {run} has used its limit of {limit} dollars ({dollars} are spent), so no agent works on it. \
+                 Raise `dollars` in the limits of the configuration to go on."
             )
         })
     }

@@ -44,7 +44,8 @@ pub fn sentence(run: &str, phase: &str, because: Because) -> String {
     match because {
         Because::Outcome(outcome, until) => plain(run, phase, outcome, until),
         Because::NoRule => format!(
-            "Run {run} did not hold this stop: phase {phase} has no rule for it. `phasegate why {run}` shows what was tried."
+            "Run {run} did not hold this stop: phase {phase} has no rule for it. `phasegate why {run}` \
+             shows what was tried."
         ),
         Because::Unchanged => format!(
             "Run {run} is stuck in phase {phase}: the agent stopped again and nothing has changed since it \
@@ -52,13 +53,15 @@ pub fn sentence(run: &str, phase: &str, because: Because) -> String {
              missing, or {to_end}."
         ),
         Because::OtherHook => format!(
-            "Run {run} is in phase {phase} and not done, but it does not hold this stop: another hook has already told the agent to go on."
+            "Run {run} is in phase {phase} and not done, but it does not hold this stop: another hook \
+             has already told the agent to go on."
         ),
         Because::Background(what) => {
             format!("Run {run} waits for background work of the client: {what}.")
         }
         Because::TooLong => format!(
-            "Run {run} has waited ten minutes for a shell of the client, and waits no longer. Send the agent a message to go on."
+            "Run {run} has waited ten minutes for a shell of the client, and waits no longer. Send the \
+             agent a message to go on."
         ),
         Because::PlanMode => format!(
             "Run {run} waits in phase {phase}: the client is in plan mode, so the agent may not write. It \
@@ -91,7 +94,9 @@ pub fn sentence(run: &str, phase: &str, because: Because) -> String {
             let idle = if on_all { "" } else { " and used no tool" };
             let told = cap.saturating_sub(1);
             format!(
-                "Run {run} let the agent stop (capped): the agent was told to go on {told} times{idle}, and the client allows {cap}. Send the agent a message to go on, or {to_end}."
+                "Run {run} let the agent stop (capped): the agent was told to go on {told} \
+                 times{idle}, and the client allows {cap}. Send the agent a message to go on, or \
+                 {to_end}."
             )
         }
     }

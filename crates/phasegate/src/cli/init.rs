@@ -44,7 +44,8 @@ pub struct Options {
 fn which_client() -> String {
     let usual = usual().title();
     format!(
-        "The client, or several; by default the ones with a folder of their own here, otherwise {usual}, and to uninstall all"
+        "The client, or several; by default the ones with a folder of their own here, otherwise \
+         {usual}, and to uninstall all"
     )
 }
 

@@ -35,7 +35,8 @@ pub struct Release {
 
 pub fn adopt(project: &Project, options: &Adopt) -> Outcome {
     let Some(session) = options.session.clone().or_else(session) else {
-        let message = "name the session with --session ID (inside a client it is known), or use `phasegate release`: then the next session that stops takes the run";
+        let message = "name the session with --session ID (inside a client it is known), or use \
+                       `phasegate release`: then the next session that stops takes the run";
         return Err(Failed(message.into()));
     };
     if caller::actor() != Actor::Human && self::session().as_ref() != Some(&session) {
@@ -67,7 +68,8 @@ fn give(
     let is_person = caller::actor() == Actor::Human;
     if !is_person && gate.standing_of(&run, session().as_deref()) == Standing::Foreign {
         return Err(Failed(format!(
-            "run {0} belongs to a session that is still active: a person can run `phasegate {name} {0}` in a terminal",
+            "run {0} belongs to a session that is still active: a person can run `phasegate {name} \
+             {0}` in a terminal",
             run.id
         )));
     }

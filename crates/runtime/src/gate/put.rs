@@ -309,7 +309,8 @@ impl Gate<'_> {
         }
         if attempt.verdicts >= MAX_VERDICTS {
             let why = format!(
-                "The rules asked for more than {MAX_VERDICTS} verdicts at one stop. The next one is made at the next stop."
+                "The rules asked for more than {MAX_VERDICTS} verdicts at one stop. The next one is \
+                 made at the next stop."
             );
             step.answer = Answer::allow_saying(Outcome::Fault, why);
             return false;

@@ -120,7 +120,8 @@ impl Gate<'_> {
         if verdict.answers.is_empty() {
             verdict.notes.extend(self.untouched.borrow().iter().map(|run| {
                 format!(
-                    "Run {run} is open, but nothing in its folder has changed for a day, so it did not hold this stop; `phasegate adopt {run}` activates it."
+                    "Run {run} is open, but nothing in its folder has changed for a day, so it did not \
+                     hold this stop; `phasegate adopt {run}` activates it."
                 )
             }));
         }
