@@ -111,7 +111,7 @@ fn start(command: &[String], input: &str) {
             let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
         }
         Err(error) => {
-            fault_log::note(None, &format!("the notification was not sent: {program}: {error}"))
+            fault_log::note(None, &format!("the notification was not sent: {program}: {error}"));
         }
     }
 }
