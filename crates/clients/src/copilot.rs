@@ -181,8 +181,14 @@ struct Data {
 }
 
 impl Dialogue for Copilot {
-    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
-        let mut command = words(&["copilot", "--allow-all-tools", "--output-format", "json"]);
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
+        let mut command = words(&["copilot", "--output-format", "json"]);
+        if rights.all {
+            command.push("--allow-all".into());
+        } else {
+            let shell = |line: &str| format!("shell({line}:*)");
+            command.extend(rights.allow("--allow-tool", shell, &["write", NAME]));
+        }
         command.extend(session.map(|session| format!("--resume={session}")));
         command
     }

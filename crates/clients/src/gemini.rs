@@ -173,8 +173,15 @@ struct Turn {
 impl Dialogue for Gemini {
     /// Without `--skip-trust` it does nothing in a folder that is not trusted; with it, no hook of the
     /// project asks us about an agent that we drive.
-    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
-        let mut command = words(&["gemini", "--skip-trust", "--yolo", "--output-format", "json"]);
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
+        let mut command = words(&["gemini", "--skip-trust", "--output-format", "json"]);
+        if rights.all {
+            command.extend(words(&["--approval-mode", "yolo"]));
+        } else {
+            command.extend(words(&["--approval-mode", "auto_edit"]));
+            let shell = |line: &str| format!("run_shell_command({line})");
+            command.extend(rights.allow("--allowed-tools", shell, &[]));
+        }
         if let Some(session) = session {
             command.extend(words(&["--resume", session]));
         }

@@ -48,6 +48,34 @@ pub struct Rights {
     pub commands: Vec<Vec<String>>,
 }
 
+/// What an agent may ask git. None of these changes the repository.
+const GIT: &[&str] = &["diff", "log", "show", "status", "blame", "ls-files", "rev-parse"];
+
+impl Rights {
+    /// Commands that it may run with whatever stands behind them: git, where it only looks.
+    pub fn prefixes(&self) -> impl Iterator<Item = String> {
+        GIT.iter().map(|command| format!("git {command}"))
+    }
+
+    /// Commands that it may run as they stand. A word that a shell or a client would read in another way
+    /// is not one that can be allowed.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let plain = |word: &String| {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@+".contains(c);
+            !word.is_empty() && word.chars().all(is_plain)
+        };
+        let commands = self.commands.iter().filter(move |words| words.iter().all(plain));
+        commands.map(|words| words.join(" "))
+    }
+
+    /// Flags that allow a client's tools one by one: its shell for these commands, and more.
+    pub fn allow(&self, flag: &str, shell: impl Fn(&str) -> String, more: &[&str]) -> Vec<String> {
+        let commands = self.prefixes().chain(self.lines()).map(|command| shell(&command));
+        let tools = commands.chain(words(more));
+        tools.flat_map(|tool| [flag.to_string(), tool]).collect()
+    }
+}
+
 /// A client that works and reviews on its own. It is told what to do on stdin.
 pub trait Headless: fmt::Debug + Sync {
     /// The program that people know it by.
@@ -135,8 +163,14 @@ struct AcpTurn {
 }
 
 impl Dialogue for AcpAgent {
-    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
         let mut command = words(&[&self.program, "acp-turn"]);
+        if rights.all {
+            command.push("--all-rights".into());
+        } else {
+            let lines = rights.lines().flat_map(|line| ["--may-run".to_string(), line]);
+            command.extend(lines);
+        }
         if let Some(session) = session {
             command.extend(words(&["--session", session]));
         }

@@ -151,6 +151,13 @@ pub fn drive(
 fn rights(project: &Project, options: &Options, gate: &Gate) -> Result<Rights, Failed> {
     if options.all_rights {
         caller::must_be_human("`drive --all-rights`")?;
+        if !options.command.is_empty() && !options.acp {
+            let program = &options.command[0];
+            return Err(Failed(format!(
+                "`--all-rights` means nothing to {program}: a program behind `--` has the rights that its own \
+                 arguments give it"
+            )));
+        }
     }
     let rights = if options.all_rights { job::Rights::All } else { job::Rights::Least };
     let workflow = gate.workflow(&options.workflow)?;
