@@ -15,8 +15,8 @@ use crate::real::terminal;
 use crate::scene::Scene;
 
 /// How long the client may be open, and how long it may take for one turn.
-const OPEN: Duration = Duration::from_mins(5);
-const TURN: Duration = Duration::from_secs(60);
+const OPEN: Duration = Duration::from_mins(8);
+const TURN: Duration = Duration::from_mins(2);
 
 /// How long nothing must move before something is typed, and between a text and its Enter: what comes
 /// at once is taken for a paste.
