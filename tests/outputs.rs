@@ -70,23 +70,29 @@ impl Terminal<'_> {
     fn stops(&mut self, again: bool) -> &mut Self {
         let said = if again { self.scene.stop_again() } else { self.scene.stop() };
         let members = said.json.as_object().unwrap();
-        self.shown += "(the agent stops)\n";
+        self.print("(the agent stops)");
         for (name, value) in members {
-            self.shown += &format!("{name}: {}\n", value.as_str().unwrap_or_default());
+            self.print(&format!("{name}: {}", value.as_str().unwrap_or_default()));
         }
-        self.shown += "\n";
+        self.print("");
         self
     }
 
     fn add(&mut self, args: &[&str], prompt: &str, ran: &Ran) -> &mut Self {
         let words: Vec<String> = args.iter().map(|word| quoted(word)).collect();
-        self.shown += &format!("{prompt} phasegate {}\n{}", words.join(" "), ran.stdout);
+        self.print(&format!("{prompt} phasegate {}", words.join(" ")));
+        self.shown += &ran.stdout;
         self.shown += &ran.stderr;
         if ran.code != Some(0) {
-            self.shown += &format!("(exit code {})\n", ran.code.unwrap_or(-1));
+            self.print(&format!("(exit code {})", ran.code.unwrap_or(-1)));
         }
-        self.shown += "\n";
+        self.print("");
         self
+    }
+
+    fn print(&mut self, line: &str) {
+        self.shown += line;
+        self.shown += "\n";
     }
 
     /// All of it without what differs from one run to the next.
