@@ -268,7 +268,7 @@ fn only_people_switch_it_off_for_a_session_or_for_the_project() {
     session.stops().blocks("The tests fail.");
     let refused = scene.by_agent(&["cancel", "ship/s1"]);
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("cancelled by people only"), "{refused:?}");
+    assert!(refused.stderr.contains("only people can cancel run ship/s1"), "{refused:?}");
     session.stops_again().allows_saying("is stuck");
     scene.ok_by_hand(&["cancel", "ship/s1"]);
     session.hears("Go on.").uses("Edit");
