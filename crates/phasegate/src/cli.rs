@@ -9,7 +9,6 @@ mod doctor;
 mod draw;
 mod drive;
 mod eject;
-mod help;
 mod init;
 mod jobs;
 mod lint;
@@ -31,13 +30,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use phasegate_clients::usual;
 use phasegate_engine::step::Event;
 use phasegate_runtime::bindings;
 use phasegate_runtime::caller;
-use phasegate_runtime::catalog::Entry;
 use phasegate_runtime::gate::{Found, GateError, Runs};
 use phasegate_runtime::project::{self, Project};
 use phasegate_runtime::variables;
@@ -46,9 +44,18 @@ use crate::outcome::{Failed, Outcome};
 use crate::request::session;
 use crate::{acp, mcp, print, request};
 
+const EXAMPLES: &str = "\
+Examples:
+  phasegate demo                                  see a whole run in a second
+  phasegate init && phasegate doctor              install the hook, and see that it works
+  phasegate triage start --from findings.json     start a run
+  phasegate status                                where the runs are
+  phasegate why                                   why the last stop was answered as it was
+  phasegate draw triage --format table            a workflow's rules as a table";
+
 /// Decides when a coding agent may stop, advance, or must go on.
 #[derive(Debug, Parser)]
-#[command(name = "phasegate", version, help_template = help::TEMPLATE, subcommand_required = true)]
+#[command(name = "phasegate", version, after_help = EXAMPLES, subcommand_required = true)]
 #[command(arg_required_else_help = true)]
 struct Cli {
     /// Work as if started in this folder (before the command)
@@ -65,9 +72,9 @@ enum Command {
         after_help = "Examples:\n  phasegate init --print\n  phasegate init --client claude,codex\n  phasegate init --user"
     )]
     Init(init::Options),
-    /// Remove them again, and nothing else
+    /// Take them out again, and nothing else
     Uninstall(init::Options),
-    /// Check that everything works, and say how to repair what does not
+    /// Look whether everything is in its place, and say what to do where it is not
     Doctor(doctor::Options),
     /// List the workflows that are known here
     List(Output),
@@ -82,24 +89,24 @@ enum Command {
     /// End a run for good
     #[command(after_help = "Example:\n  phasegate cancel triage/web --reason 'wrong findings'")]
     Cancel(cancel::Options),
-    /// Pause a run: it holds no session until it is resumed; for people
+    /// Park a run: it holds nobody until it is resumed; for people
     #[command(after_help = "Example:\n  phasegate pause triage/web --reason 'a demo first'")]
     Pause(pause::Options),
-    /// Resume a run that was paused; for people
+    /// Take a run up that was paused; for people
     #[command(after_help = "Example:\n  phasegate resume triage/web")]
     Resume(pause::Options),
     /// Take a run over for a session, at once
     #[command(after_help = "Example:\n  phasegate adopt triage/web")]
     Adopt(owner::Adopt),
-    /// Give up a run, so that another session can take it
+    /// Give a run up, so that another session can take it
     #[command(after_help = "Example:\n  phasegate release triage/web")]
     Release(owner::Release),
-    /// Let a run follow its workflow's definition as it is now
+    /// Let a run keep to its workflow's definition as it is now
     #[command(
         after_help = "Example:\n  phasegate accept-definition triage/web --reason 'a better prompt'"
     )]
     AcceptDefinition(accept_definition::Options),
-    /// List the jobs of this project's runs: checks, reviewers, workers, agents, commands
+    /// List what runs for the runs of this project: checks, reviewers, workers, agents, commands
     #[command(
         aliases = ["agents", "agent", "check"],
         after_help = "Examples:\n  phasegate jobs --watch\n  phasegate jobs logs -f\n  phasegate jobs run tests"
@@ -194,15 +201,10 @@ struct Output {
     json: bool,
 }
 
-/// Says how it is used, where no command is given.
+/// Says on stderr how it is used.
 pub fn help() -> ExitCode {
-    let current = std::env::current_dir().map_err(Failed::from);
-    let command = match current.and_then(|folder| project(&folder)) {
-        Ok(project) => whole_command(&project, HELP),
-        Err(_) => help::grouped(Cli::command()),
-    };
-    print::out(&command.clone().render_help().to_string());
-    ExitCode::SUCCESS
+    print::note(&Cli::command().render_help().to_string());
+    ExitCode::FAILURE
 }
 
 /// The command line's way in, in the folder of `-C`.
@@ -223,7 +225,7 @@ fn run(folder: Option<&Path>) -> Outcome {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (_, words) = chosen_folder(&args);
     let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
-    let own = is_own(first) && ![HELP, START, DO].contains(&first);
+    let own = is_own(first) && first != HELP;
     let own = own.then(|| Cli::parse().command);
     let project = match (project(&std::env::current_dir()?), &own) {
         (Ok(project), _) => project,
@@ -236,12 +238,8 @@ fn run(folder: Option<&Path>) -> Outcome {
     if let Some(own) = own {
         return dispatch(own, &project);
     }
-    let matches = whole_command(&project, first).get_matches();
+    let matches = whole_command(&project).get_matches();
     match matches.subcommand() {
-        Some((START, matches)) => {
-            of_workflow(matches, |name, own| action::start(&project, name, own))
-        }
-        Some((DO, matches)) => of_workflow(matches, |name, own| action::run(&project, name, own)),
         Some((name, matches)) if !is_own(name) => action::run(&project, name, matches),
         _ => match Cli::from_arg_matches(&matches) {
             Ok(cli) => dispatch(cli.command, &project),
@@ -253,38 +251,15 @@ fn run(folder: Option<&Path>) -> Outcome {
 /// The command that explains the others, those of workflows included.
 const HELP: &str = "help";
 
-/// Starts a run of any workflow, whatever the workflow calls that.
-const START: &str = "start";
-
-/// Carries out an action of any workflow, also of one that is called like a command of ours.
-const DO: &str = "do";
-
 /// Whether a command is one of ours, whatever workflows there are.
 fn is_own(name: &str) -> bool {
-    [HELP, START, DO].contains(&name) || Cli::command().find_subcommand(name).is_some()
+    name == HELP || Cli::command().find_subcommand(name).is_some()
 }
 
-/// Hands a command that is followed by a workflow's name on to that workflow.
-fn of_workflow(matches: &ArgMatches, run: impl Fn(&str, &ArgMatches) -> Outcome) -> Outcome {
-    match matches.subcommand() {
-        Some((name, own)) => run(name, own),
-        None => Err(Failed("name a workflow; `phasegate list` shows them".into())),
-    }
-}
-
-/// Our own commands, and those of the workflows. `start` and `do` have every workflow below them; to read
-/// the definitions for that costs time, which only a command line pays that names them.
-fn whole_command(project: &Project, first: &str) -> clap::Command {
-    let all = &project.workflows;
-    let below = |name: &'static str, about: &'static str, make: fn(&Entry) -> clap::Command| {
-        let command = clap::Command::new(name).about(about).arg_required_else_help(true);
-        let is_meant = [name, HELP, ""].contains(&first);
-        command.subcommand_required(true).subcommands(all.iter().filter(|_| is_meant).map(make))
-    };
-    let start = below(START, "Start a run of a workflow", action::starting);
-    let perform = below(DO, "Carry out an action of a workflow", action::command);
-    let workflows = all.iter().filter(|entry| !is_own(&entry.name)).map(action::command);
-    help::grouped(Cli::command().subcommand(start).subcommand(perform).subcommands(workflows))
+/// Our own commands, and those of the workflows.
+fn whole_command(project: &Project) -> clap::Command {
+    let workflows = project.workflows.iter().filter(|entry| !is_own(&entry.name));
+    Cli::command().subcommands(workflows.map(action::command))
 }
 
 /// The folder of `-C`, where it comes first, and the other arguments. It is needed before they can
@@ -349,7 +324,7 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Repl(options) => repl::run(project, &options),
         Command::Mcp(options) => mcp::run(project, &options),
         Command::Completions { shell } => {
-            let mut full = whole_command(project, "");
+            let mut full = whole_command(project);
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut full, "phasegate", &mut script);
             print::bytes(&script);
@@ -357,8 +332,8 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         }
         Command::Man { command } => {
             let page_of = match command {
-                None => whole_command(project, ""),
-                Some(name) => whole_command(project, "")
+                None => whole_command(project),
+                Some(name) => whole_command(project)
                     .find_subcommand(&name)
                     .ok_or_else(|| Failed(format!("there is no command {name:?}")))?
                     .clone(),

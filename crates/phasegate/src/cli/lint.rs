@@ -11,7 +11,7 @@ use phasegate_runtime::catalog::{Entry, file_entry};
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
-use super::{Failed, Outcome};
+use super::{Failed, Outcome, is_own};
 use crate::print;
 
 #[derive(Debug, Args)]
@@ -94,6 +94,11 @@ fn check(project: &Project, entry: &Entry) -> Result<Diagnostics, Failed> {
     };
     if let (false, Err(problem)) = (found.has_errors(), &entry.head) {
         found.error("name", &bundle.definition, 0..0, problem.clone());
+    }
+    if is_own(&entry.name) {
+        let message =
+            format!("`{}` is a command of phasegate and cannot name a workflow", entry.name);
+        found.error("name", &bundle.definition, 0..0, message);
     }
     Ok(found)
 }
