@@ -62,7 +62,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
 /// Prints lines of a journal, and tells how wide the names of their events are.
 fn print_lines(lines: &[String], as_json: bool, width: usize) -> usize {
     if as_json {
-        lines.iter().for_each(|text| print::line(text));
+        for text in lines {
+            print::line(text);
+        }
         return width;
     }
     let read = |text: &String| match serde_json::from_str::<Line>(text) {
@@ -74,7 +76,9 @@ fn print_lines(lines: &[String], as_json: bool, width: usize) -> usize {
     };
     let shown: Vec<Line> = lines.iter().filter_map(read).collect();
     let width = shown.iter().map(|line| line.event.name.len()).max().unwrap_or(0).max(width);
-    shown.iter().for_each(|line| show(line, width));
+    for line in &shown {
+        show(line, width);
+    }
     width
 }
 
