@@ -77,6 +77,10 @@ pub struct Head {
     /// or one that cannot be read or does not fit: the rules decide all the same.
     #[schemars(with = "Option<String>")]
     pub presumed: Option<Spanned<String>>,
+    /// The block of a stop at which the document does not fit, with `run.problem` for the reason: whoever wrote
+    /// it can mend it. Without one, that is a fault.
+    #[schemars(with = "Option<Text>")]
+    pub misfit: Option<Spanned<Text>>,
     /// An environment variable: while it is 1, no run of the workflow is looked at.
     pub disable: Option<String>,
     /// Whether it holds every session of the project that changes files, without being started.
@@ -390,6 +394,10 @@ pub struct FieldTable {
     /// What it reads as when absent.
     #[schemars(with = "Option<serde_json::Value>")]
     pub default: Option<toml::Value>,
+    /// Of a list: the members that an element is given which does not fit, with `{why}` for the reason. The
+    /// other elements are decided on as they are.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub misfit: Option<toml::Value>,
 }
 
 /// Something that a person or an agent can ask of the workflow.

@@ -32,6 +32,8 @@ pub struct Workflow {
     pub fallback: Option<String>,
     /// What an agent is told about a run.
     pub note: Option<TextId>,
+    /// What a stop is blocked with at which the document does not fit.
+    pub misfit: Option<TextId>,
     /// What takes the place of a document that cannot be read.
     pub unreadable: Option<TextId>,
     /// What a document is taken for that is missing, or cannot be read.

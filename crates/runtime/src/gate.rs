@@ -43,9 +43,10 @@ use crate::store::{Store, StoreError};
 use crate::words;
 use crate::workspace::{Documents, Workspace};
 
+pub use crate::ledger::LEASE;
 pub use find::{Found, Listed};
 pub use runs::Report;
-pub use sessions::{LEASE, Sign, Standing};
+pub use sessions::{Sign, Standing};
 pub use standing::{GateState, StandingGate};
 pub use stop::{Stop, Verdict};
 

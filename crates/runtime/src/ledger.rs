@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use indexmap::IndexMap;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::evidence::Reading;
+use phasegate_engine::job::Gives;
 use phasegate_engine::step::Actor;
 use serde::{Deserialize, Serialize};
 
@@ -222,6 +223,16 @@ pub struct Work {
     pub jobs: IndexMap<String, Record>,
 }
 
+impl Work {
+    /// The review that ended last: its file, and its verdict, where it gave one.
+    pub fn last_review(&self) -> Option<(String, Option<String>)> {
+        let judges = |job: &&Record| job.manner.gives == Gives::Verdict && job.is_over();
+        let last = self.jobs.values().filter(judges).max_by_key(|job| job.recorded)?;
+        let verdict = last.ended.as_ref().and_then(|ended| ended.verdict.as_ref());
+        Some((last.file.clone()?, verdict.map(|verdict| verdict.word().to_string())))
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
@@ -232,6 +243,22 @@ fn is_zero(count: &u64) -> bool {
 pub struct Owner {
     pub session: String,
     pub seen: Timestamp,
+}
+
+/// How long an owner may be silent before another session may take its run. After so long without a
+/// sign of life, a hook may be missing.
+pub const LEASE: SignedDuration = SignedDuration::from_mins(30);
+
+/// How far clocks may be apart.
+const MAX_AHEAD: SignedDuration = SignedDuration::from_mins(1);
+
+impl Owner {
+    /// Whether the lease holds. One that says it was heard of tomorrow, as a clock that was set back or somebody's
+    /// edit leaves it, would hold until then and longer.
+    pub fn is_held(&self, now: Timestamp) -> bool {
+        let silent = now.duration_since(self.seen);
+        silent <= LEASE && silent >= -MAX_AHEAD
+    }
 }
 
 /// A protected field that somebody else changed.

@@ -37,6 +37,7 @@ impl Gate<'_> {
         let mut run = self.run_facts(open.run.found, open.read.problem.clone());
         // What was noticed only now counts, too.
         run.tampered = open.run.ledger.tamper.count;
+        run.last_review = open.run.ledger.work.last_review();
         let jobs = &open.run.ledger.work.jobs;
         let world = self.world(&open.workflow, jobs, told, &attempt.ended);
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)

@@ -14,13 +14,6 @@ use crate::git;
 use crate::ledger::{Ledger, Owner};
 use crate::world::ClientReport;
 
-/// How long an owner may be silent before another session may take its run. After so long without a
-/// sign of life, a hook may be missing.
-pub const LEASE: SignedDuration = SignedDuration::from_mins(30);
-
-/// How far clocks may be apart.
-const MAX_AHEAD: SignedDuration = SignedDuration::from_mins(1);
-
 /// How long ago a folder may have been changed that is taken for what a session works on.
 const RECENTLY: SignedDuration = SignedDuration::from_hours(24);
 
@@ -59,7 +52,7 @@ pub(super) fn standing(ledger: &Ledger, session: Option<&str>, now: Timestamp) -
     let Some(session) = session else { return Standing::Free };
     match (&ledger.session.owner, &ledger.session.former) {
         (Some(owner), _) if owner.session == session => Standing::Own,
-        (Some(owner), _) if is_held(owner, now) => Standing::Foreign,
+        (Some(owner), _) if owner.is_held(now) => Standing::Foreign,
         // One that says it was heard of tomorrow says nothing.
         (Some(owner), _) if owner.seen > now => Standing::Left(Timestamp::UNIX_EPOCH),
         (Some(owner), _) => Standing::Left(owner.seen),
@@ -77,13 +70,6 @@ fn standing_of(run: &Found, session: Option<&str>, now: Timestamp) -> Standing {
         Some(_) => Standing::Foreign,
         None => standing(&run.ledger, session, now),
     }
-}
-
-/// Whether the lease of an owner holds. One that says it was heard of tomorrow, as a clock that was set back
-/// or somebody's edit leaves it, would hold until then and longer.
-fn is_held(owner: &Owner, now: Timestamp) -> bool {
-    let silent = now.duration_since(owner.seen);
-    silent <= LEASE && silent >= -MAX_AHEAD
 }
 
 impl Runs<'_> {
