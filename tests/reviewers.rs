@@ -173,7 +173,7 @@ fn a_reviewer_that_fires_the_hook_does_not_start_another() {
 fn a_review_that_is_there_is_not_overwritten() {
     let scene = with_reviewer(&honest("PASS"));
     scene.file("reviews/review-1.md", "an earlier one");
-    scene.stop().allows_saying("reviews/review-1.md is there already");
+    scene.stop().allows_saying("reviews/review-1.md exists already");
     assert_eq!(scene.read("reviews/review-1.md"), "an earlier one");
     assert!(!scene.exists("models"), "it was not even asked");
 }
@@ -254,4 +254,91 @@ fn a_stop_during_a_review_waits_and_starts_no_other() {
     scene.stop().blocks("post-2.md");
     assert_eq!(scene.read("begun").lines().count(), 2, "nobody asks twice for the same review");
     scene.ok(&["log", "--verify"]);
+}
+
+/// Reviews that a workflow asks for at every stop, and what it says to one that was just made.
+fn reviewed_at_every_stop(said: &str) -> Scene {
+    let gate = format!(
+        r#"
+name = "polish"
+about = "No stop before a clean review."
+initial = "working"
+
+[state]
+phase = "string"
+reviews = {{ type = "integer", default = 0 }}
+
+[reviewer.code]
+prompt = "review.md"
+writes = "reviews/review-{{{{ state.reviews + 1 }}}}.md"
+run = ["sh", "reviewer.sh", "reviews/review-{{{{ state.reviews + 1 }}}}.md", "opus"]
+
+[phase.working]
+rules = [
+  {{ on = "review-finished", when = "params.verdict == 'PASS'", goto = "done" }},
+  {{ on = "review-finished", set = {{ "state.reviews" = "state.reviews + 1" }}, goto = "fixing" }},
+  {{ on = "stop", review = "code" }},
+]
+[phase.fixing]
+rules = [{said} {{ on = "stop", goto = "working" }}]
+[phase.done]
+final = true
+"#
+    );
+    let scene = Scene::new();
+    scene.file(".phasegate/workflows/polish/workflow.toml", gate);
+    scene.file(".phasegate/workflows/polish/prompts/review.md", PROMPT);
+    scene.file("reviewer.sh", honest("FAIL"));
+    scene.by_hand(&["trust", "polish", "--yes"]);
+    scene.ok(&["polish", "start"]);
+    scene
+}
+
+#[test]
+fn an_idle_agent_buys_one_review_and_is_stuck() {
+    let own = r#"{ on = "stop", when = "event.reviewed", block = "Answer review {{ state.reviews }}." },"#;
+    for (said, told) in [(own, "Answer review 1."), ("", "The review reviews/review-1.md found")] {
+        let scene = reviewed_at_every_stop(said);
+        scene.stop().blocks(told);
+        for stop in 2..=12 {
+            match stop % 2 {
+                0 => scene.stop_again().allows_saying("is stuck"),
+                // The person says something, and the agent stops again with nothing done.
+                _ => scene.stop().blocks(told),
+            }
+        }
+        assert_eq!(scene.read("models").lines().count(), 1, "one review in twelve stops");
+        // What it is about has changed, also where git does not know it: there is another one.
+        scene.file("src/lib.rs", "mended");
+        scene.stop().blocks(&told.replace('1', "2"));
+        assert_eq!(scene.read("models").lines().count(), 2);
+        scene.stop_again().allows_saying("is stuck");
+        // The answer may be a file beside it that is not a part of the tree.
+        scene.git(&["init", "-q"]);
+        scene.file(".gitignore", "*").file("reviewer.sh", honest("FAIL"));
+        scene.stop().blocks(&told.replace('1', "3"));
+        scene.stop_again().allows_saying("is stuck");
+        scene.file("reviews/post-review-3.md", "nothing to do");
+        scene.stop().blocks(&told.replace('1', "4"));
+        // An edit of the document, as an agent makes it that was told to.
+        let document = ".phasegate/polish/polish.json";
+        scene.file(document, scene.read(document).replace("fixing", "working"));
+        scene.stop().blocks(&told.replace('1', "5"));
+        scene.file("reviews/post-review-5.md", "mended").file("reviewer.sh", honest("PASS"));
+        scene.stop().allows_saying("is done");
+        assert_eq!(scene.read("models").lines().count(), 6);
+    }
+}
+
+#[test]
+fn in_plan_mode_no_reviewer_is_started() {
+    let scene = reviewed_at_every_stop("");
+    for _ in 0..5 {
+        let mut payload = scene.payload();
+        payload["permission_mode"] = "plan".into();
+        let said = scene.hook_raw(payload.to_string().as_bytes(), &[]);
+        said.allows_saying("the client is in plan mode");
+    }
+    assert!(!scene.exists("models"), "nobody was asked");
+    scene.stop().blocks("The review reviews/review-1.md found");
 }

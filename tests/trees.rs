@@ -297,3 +297,58 @@ fn a_git_that_cannot_tell_whose_a_setting_is_is_asked_nothing() {
     }
     assert!(!tree.scene.exists("home/pwned"));
 }
+
+/// A workflow that keeps the files, and then says and writes what has changed.
+const KEEPS: &str = r#"
+name = "w"
+about = "a"
+initial = "a"
+document = "w/*.json"
+[state]
+phase = "string"
+base = "string?"
+[check.tests]
+run = ["sh", "./test.sh"]
+guards = ["ci/**"]
+[let]
+made = "changes(state.base)"
+[phase.a]
+rules = [
+  { on = "stop", when = "not state.base", set = { "state.base" = "snapshot()" }, wait = "human" },
+  { on = "stop", when = "not made.ok", block = "Not told: {{ made.error }}" },
+  { on = "stop", when = "made.files", goto = "b", write = "all" },
+  { on = "stop", wait = "human", message = "Nothing has changed." },
+]
+[phase.b]
+rules = [{ on = "stop", block = "{{ made.stat | tojson }} {{ made.lines }} {{ made.files | select('like', guards) | join(' ') }} {{ applied('w/made.patch', state.base) == made.tree }}" }]
+[write.all]
+"w/made.patch" = { patch = "state.base" }
+"w/files" = { copies = "made.files" }
+"#;
+
+#[test]
+fn what_has_changed_is_told_and_written_although_it_was_committed() {
+    let tree = Tree::with_git();
+    let scene = &tree.scene;
+    scene.file(".phasegate/workflows/w.toml", KEEPS).file("dirty.txt", "before\n");
+    tree.stop().allows_saying("waits for you");
+    tree.stop().allows_saying("Nothing has changed.");
+    scene.file("a.txt", "2\n3\n").file("test.sh", "true\n").file("ci/x", b"\xe4\n");
+    scene.git(&["add", "a.txt"]);
+    scene.git(&["commit", "--quiet", "-m", "b"]);
+    let said = tree.stop();
+    said.blocks(r#"{"path": "a.txt", "added": 2, "removed": 1}"#);
+    said.blocks("5 ci/x test.sh False");
+    tree.stop().blocks("5 ci/x test.sh True");
+    let patch = std::fs::read(scene.path("w/made.patch")).unwrap();
+    assert!(patch.windows(4).any(|bytes| bytes == b"\n+\xe4\n"), "bytes stay what they are");
+    assert_eq!(scene.read("w/files/a.txt"), "2\n3\n");
+    assert!(!scene.exists("w/files/dirty.txt"), "it was there when the files were kept");
+    // What was kept is gone: that is said, and nothing faults.
+    std::fs::remove_dir_all(scene.path(".phasegate/kept/objects")).unwrap();
+    scene.file(
+        "w/one.json",
+        r#"{"phase": "a", "base": "0000000000000000000000000000000000000000"}"#,
+    );
+    tree.stop().blocks("Not told: ");
+}

@@ -69,6 +69,13 @@ pub fn seen(seen: &Seen) -> Seen {
     let text = Regex::new(log).unwrap().replace_all(&text, "<log>");
     let mut seen: Seen = serde_json::from_str(&text).unwrap();
     seen.out = silent(&seen.out);
+    // Whose finding it is was not written down, nor handed over.
+    let reviewer = Regex::new(r#",\s*"reviewer": "[a-z]+-\d+""#).unwrap();
+    let finding = Regex::new(r"(?m)^- [a-z]+, ([a-z]+), by [a-z]+-\d+: ").unwrap();
+    for text in seen.files.iter_mut().filter_map(|(_, text)| text.as_mut()) {
+        let text_then = reviewer.replace_all(text, "");
+        *text = finding.replace_all(&text_then, "- $1: ").into_owned();
+    }
     let records = seen.files.iter_mut().filter(|(path, _)| path.ends_with("transcript.jsonl"));
     for text in records.filter_map(|(_, text)| text.as_mut()) {
         let lines = text.lines().map(|line| {

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::answer::{Outcome, Until};
+use crate::changes::Changes;
 use crate::check::CheckResult;
 use crate::decide::{RunFacts, decide};
 use crate::definition::Bundle;
@@ -69,11 +70,15 @@ pub struct Case {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     pub last_message: Option<String>,
-    /// What came of checks, by name.
+    /// The results of checks, by name.
     #[serde(default)]
     pub check: BTreeMap<String, CheckResult>,
-    /// What the tree is known by.
+    /// What the tree is known by, and what the files are kept under.
     pub tree: Option<String>,
+    /// What has changed since the files were kept.
+    pub changes: Option<Changes>,
+    /// What the files would be kept under with a patch applied; it does not apply without it.
+    pub applied: Option<String>,
     /// Values of constants, as the configuration gives them: JSON.
     #[serde(default, rename = "const")]
     pub constants: BTreeMap<String, String>,
@@ -95,6 +100,8 @@ pub struct Case {
     pub tampered: u64,
     /// Why the state is presumed.
     pub problem: Option<String>,
+    /// Why no agent is started any more.
+    pub spent: Option<String>,
     pub expect: Expect,
 }
 
@@ -138,7 +145,7 @@ pub struct Expect {
     pub work: Option<ExpectJob>,
     /// Another job that the event waits for.
     pub job: Option<ExpectJob>,
-    /// The ids of the jobs in the background that are started, and of those that are ended.
+    /// The ids of the background jobs that are started and ended.
     #[serde(default)]
     pub starts: Vec<String>,
     #[serde(default)]
@@ -312,6 +319,8 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
         last_message: case.last_message.clone(),
         checks: case.check.clone(),
         tree: case.tree.clone(),
+        changes: case.changes.clone(),
+        applied: case.applied.clone(),
         agents: case.agents.as_ref().map_or(Ok(Json::Null), |text| parse("agents", text))?,
     };
     let mut configured = Cow::Borrowed(workflow);
@@ -325,6 +334,9 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
     let place = workflow.document_of("case");
     let problem = case.problem.clone();
     let (name, reviews, tampered) = ("case".into(), case.reviews, case.tampered);
-    let run = RunFacts { name, document: place, problem, reviews, tampered };
+    let spent = case.spent.clone();
+    let facts =
+        RunFacts { name, document: place, problem, reviews, tampered, ..RunFacts::default() };
+    let run = RunFacts { spent, ..facts };
     Ok(decide(&configured, document, &event, &run, Arc::new(evidence)))
 }

@@ -1,11 +1,11 @@
-//! Checks as rules see them: what came of a job that is bound to the tree.
+//! Checks as rules see them: the result of a job that is bound to the tree.
 
 use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
 use crate::test_count::TestCount;
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckResult {
@@ -32,8 +32,8 @@ pub struct CheckResult {
 /// What `check.NAME` has, each with what it says.
 pub const MEMBERS: &[(&str, &str)] = &[
     ("ok", "whether it ended with exit code 0"),
-    ("exit_code", "its exit code, none where it was stopped"),
-    ("timed_out", "whether it took longer than it may"),
+    ("exit_code", "its exit code; none if it was stopped"),
+    ("timed_out", "whether it ran out of time"),
     ("seconds", "how long it took"),
     ("tail", "the end of what it printed; behind that, why a pass does not count"),
     ("flaky", "whether it has both passed and failed on the same files"),

@@ -252,11 +252,11 @@ pub struct RuleText {
     /// What the user is told with an `allow`.
     #[schemars(with = "Option<Text>")]
     pub message: Option<Spanned<Text>>,
-    /// Places to write, a text with holes each, and the template in `templates/` that is written; or
-    /// the name of a table `[write.NAME]`.
+    /// Places to write, a text with holes each, and what is written there; or the name of a table
+    /// `[write.NAME]`.
     #[serde(default)]
-    #[schemars(with = "NameOr<BTreeMap<String, String>>")]
-    pub write: IndexMap<Spanned<String>, Spanned<String>>,
+    #[schemars(with = "NameOr<BTreeMap<String, WriteText>>")]
+    pub write: IndexMap<Spanned<String>, Spanned<WriteText>>,
     /// Files and folders to move, each to a new place; both are texts with holes. What is not there
     /// is not moved. Or the name of a table `[move.NAME]`.
     #[serde(default, rename = "move")]
@@ -336,6 +336,26 @@ pub enum ValueText {
     Template {
         /// A file in `templates/` whose rendered text is JSON.
         template: String,
+    },
+}
+
+/// What is written to a place.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "a file in `templates/`, { patch = \"snapshot\" } or { copies = \"paths\" }"
+)]
+pub enum WriteText {
+    /// A file in `templates/`.
+    Template(String),
+    Patch {
+        /// An expression for what the files were kept under: the patch that leads from there to the files
+        /// as they are now. Where it is none, nothing is written.
+        patch: String,
+    },
+    Copies {
+        /// An expression for a list of paths: a copy of each file that is there, below the place.
+        copies: String,
     },
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::changes::Changes;
 use crate::check::CheckResult;
 use crate::digest::digest;
 use crate::glob;
@@ -57,6 +58,12 @@ pub trait Evidence: Send + Sync {
     fn check(&self, name: &str) -> Option<(CheckResult, String)>;
     /// What the tree is known by, as it is now.
     fn tree(&self) -> Option<String>;
+    /// Keeps the files of the project as they are now; what they are kept under, none without git.
+    fn snapshot(&self) -> Option<String>;
+    /// What has changed since the files were kept.
+    fn changes(&self, base: &str) -> Result<Changes, NoEvidence>;
+    /// What the files would be kept under with a patch applied to them; none where it does not apply.
+    fn applied(&self, base: &str, patch: &[u8]) -> Option<String>;
     /// The agents of the run, each as an object.
     fn agents(&self) -> Json;
     /// What an agent has printed, from a place on and at most so many bytes, and how much there is;
@@ -94,6 +101,7 @@ struct Seen {
     times: BTreeMap<String, Result<Option<Timestamp>, NoEvidence>>,
     variables: BTreeMap<String, Option<String>>,
     checks: BTreeMap<String, CheckResult>,
+    changes: BTreeMap<String, Result<Changes, NoEvidence>>,
     now: Option<Timestamp>,
     readings: BTreeMap<String, Reading>,
 }
@@ -230,7 +238,7 @@ impl Recorder {
         id
     }
 
-    /// What came of a check.
+    /// The result of a check.
     pub fn check(&self, name: &str) -> Option<CheckResult> {
         if let Some(known) = self.seen().checks.get(name) {
             return Some(known.clone());
@@ -250,6 +258,37 @@ impl Recorder {
             tree
         });
         tree.clone()
+    }
+
+    /// Keeps the files as they are now.
+    pub fn snapshot(&self) -> Option<String> {
+        let kept = self.world.snapshot();
+        let answer = kept.clone().unwrap_or_else(|| "none".into());
+        self.note("snapshot".into(), answer.clone(), answer);
+        kept
+    }
+
+    /// What has changed since the files were kept.
+    pub fn changes(&self, base: &str) -> Result<Changes, NoEvidence> {
+        if let Some(known) = self.seen().changes.get(base) {
+            return known.clone();
+        }
+        let found = self.world.changes(base);
+        let (answer, mark) = match &found {
+            Ok(changes) => (format!("{} files", changes.files.len()), changes.tree.clone()),
+            Err(why) => (why.to_string(), "unreadable".to_string()),
+        };
+        self.note(format!("changes {base}"), answer, mark);
+        self.seen().changes.insert(base.to_string(), found.clone());
+        found
+    }
+
+    /// What the files would be kept under with a patch applied to them.
+    pub fn applied(&self, base: &str, path: &str, patch: &[u8]) -> Option<String> {
+        let tree = self.world.applied(base, patch);
+        let answer = tree.clone().unwrap_or_else(|| "it does not apply".into());
+        self.note(format!("applied {path} {base}"), answer.clone(), answer);
+        tree
     }
 
     /// The agents of the run.
@@ -292,6 +331,8 @@ pub struct GivenEvidence {
     pub last_message: Option<String>,
     pub checks: BTreeMap<String, CheckResult>,
     pub tree: Option<String>,
+    pub changes: Option<Changes>,
+    pub applied: Option<String>,
     pub agents: Json,
 }
 
@@ -304,6 +345,8 @@ impl Default for GivenEvidence {
             last_message: None,
             checks: BTreeMap::new(),
             tree: None,
+            changes: None,
+            applied: None,
             agents: Json::Null,
         }
     }
@@ -361,6 +404,19 @@ impl Evidence for GivenEvidence {
 
     fn tree(&self) -> Option<String> {
         self.tree.clone()
+    }
+
+    fn snapshot(&self) -> Option<String> {
+        self.tree.clone()
+    }
+
+    fn changes(&self, _base: &str) -> Result<Changes, NoEvidence> {
+        let none = || NoEvidence::Unreadable("no changes are given".into());
+        self.changes.clone().ok_or_else(none)
+    }
+
+    fn applied(&self, _base: &str, _patch: &[u8]) -> Option<String> {
+        self.applied.clone()
     }
 
     fn agents(&self) -> Json {

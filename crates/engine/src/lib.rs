@@ -7,6 +7,7 @@ mod actor;
 pub mod answer;
 pub mod bom;
 pub mod case;
+pub mod changes;
 pub mod check;
 pub mod decide;
 pub mod deeds;

@@ -11,7 +11,7 @@ use crate::syntax::{Names, SyntaxError, Use};
 use crate::types::Type;
 use crate::workflow::{
     Binding, Does, Expression, JobSpec, Machine, MachineId, NewValue, OUTER, Reply, Rule,
-    TextTemplate, Workflow,
+    TextTemplate, Workflow, Written,
 };
 
 /// What every expression can see beside the workflow's own names.
@@ -19,7 +19,7 @@ pub const GIVEN: &[(&str, &str)] = &[
     ("state", "the state document"),
     (
         "run",
-        "run.name, run.workflow, run.document (its path), run.dir (its folder), run.reviews (how many were begun), run.tampered (how often somebody else changed a protected field), run.problem (why the state is presumed)",
+        "run.name, run.workflow, run.document (its path), run.dir (its folder), run.reviews (how many were begun), run.tampered (how often somebody else changed a protected field), run.problem (why the state is presumed), run.obstacle (why no agent can be started now)",
     ),
     ("event", "event.name, event.session, event.actor and event.reviewed (who has just reviewed)"),
     ("params", "an action's parameters"),
@@ -28,8 +28,12 @@ pub const GIVEN: &[(&str, &str)] = &[
         "the agent that the event is about, that asks, or that is being started; none where there is none",
     ),
     ("agents", "the agents of the run, each with id, kind, role, status, ended, ok and its facts"),
-    ("can", "in a text: the actions that would be accepted now from whoever asks"),
-    ("check", "check.NAME: what came of a check of that name"),
+    ("can", "in a text: the actions that this caller could take now"),
+    ("check", "check.NAME: the result of the check of that name"),
+    (
+        "guards",
+        "patterns of the files that results of checks rest on: each check's `guards`, and the words of its command",
+    ),
     ("moves", "in a transcript: the moves of the step, each with `of`, `from` and `to`"),
     ("key", "in an inner machine: the element's key or position"),
 ];
@@ -62,6 +66,11 @@ pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnost
     for text in workflow.transcript.iter().flat_map(|(place, line)| [*place, *line]) {
         let scope = check.scope(OUTER);
         check.text(&workflow.texts[text.0], &scope);
+    }
+    for job in workflow.checks() {
+        let scope = check.scope(OUTER);
+        job.guards.texts().iter().for_each(|text| check.text(&workflow.texts[text.0], &scope));
+        job.guards.expression().into_iter().for_each(|it| check.expression(it, &scope));
     }
     collisions(workflow, definition, found);
     cycles(workflow, found);
@@ -198,8 +207,14 @@ impl Check<'_> {
                 self.found.error("unknown", self.definition, rule.span.clone(), message);
             }
         }
-        let places = rule.write.iter().chain(&rule.moved);
-        let places = places.flat_map(|(place, text)| [*place, *text]);
+        let places = rule.moved.iter().flat_map(|(from, to)| [*from, *to]);
+        let places = places.chain(rule.write.iter().map(|(place, _)| *place));
+        for (_, written) in &rule.write {
+            match written {
+                Written::Text(text) => self.text(&workflow.texts[text.0], scope),
+                Written::Patch(it) | Written::Copies(it) => self.expression(it, scope),
+            }
+        }
         let jobs = rule.run.iter().copied().chain(rule.start).map(|job| &workflow.jobs[job]);
         let jobs: Vec<&JobSpec> = jobs.collect();
         let expressions = jobs.iter().flat_map(|job| job.expressions()).chain(&rule.end);

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, schema_for};
 use crate::definition::{
     ActionText, AgentText, CheckText, CommandText, EachText, FieldText, Head, JobText, MachineHead,
     ParamText, ParamType, PhaseHead, ReviewerText, RowText, RuleText, Text, ValueText, WorkerText,
+    WriteText,
 };
 use crate::types::{RecordId, Type};
 use crate::workflow::{Action, Workflow};
@@ -43,7 +44,7 @@ struct File {
     /// Fields to set, by path, for rules that name the table.
     set: Option<BTreeMap<String, BTreeMap<String, ValueText>>>,
     /// Places to write, for rules that name the table.
-    write: Option<BTreeMap<String, BTreeMap<String, String>>>,
+    write: Option<BTreeMap<String, BTreeMap<String, WriteText>>>,
     /// Files and folders to move, for rules that name the table.
     #[serde(rename = "move")]
     moved: Option<BTreeMap<String, BTreeMap<String, String>>>,
@@ -57,7 +58,7 @@ struct File {
     command: Option<BTreeMap<String, OrDefault<CommandText>>>,
     /// Agents that work, by name.
     worker: Option<BTreeMap<String, OrDefault<WorkerText>>>,
-    /// Agents that outlive whoever asked for them, by kind.
+    /// Agents that outlive their caller, by kind.
     agent: Option<BTreeMap<String, OrDefault<AgentText>>>,
     /// Agents that judge, by name.
     reviewer: Option<BTreeMap<String, OrDefault<ReviewerText>>>,

@@ -142,6 +142,10 @@ pub enum Effect {
     Append { place: String, line: String },
     /// Write a text to a place.
     Write { place: String, text: String },
+    /// Write the patch that leads from one tree that is kept to another.
+    Patch { place: String, from: String, to: String },
+    /// Copy files of the project, as far as they are there, to below a place.
+    Copy { place: String, paths: Vec<String> },
     /// Run a command of this name. All commands of a step are one job, and the rest of the step is done
     /// only if every one of them ends well.
     Run { name: String, command: CommandRun },

@@ -138,7 +138,7 @@ pub struct Rule {
     pub ask: Option<MachineId>,
     pub reply: Option<Reply>,
     /// Places, and what is written there.
-    pub write: Vec<(TextId, TextId)>,
+    pub write: Vec<(TextId, Written)>,
     /// Places, and where what is there is moved to.
     pub moved: Vec<(TextId, TextId)>,
     /// The jobs of an action that run before anything else of the rule is done, by their positions.
@@ -152,7 +152,18 @@ pub struct Rule {
     pub code: Option<String>,
 }
 
-/// A guard: an expression, and its parts for whoever asks for them.
+/// What a rule writes.
+#[derive(Clone, Debug)]
+pub enum Written {
+    /// A text.
+    Text(TextId),
+    /// The patch from the files that were kept under this name to the files as they are now.
+    Patch(Expression),
+    /// Copies of these files.
+    Copies(Expression),
+}
+
+/// A guard: an expression, and its parts for explanations.
 #[derive(Clone, Debug)]
 pub struct Guard {
     pub whole: Expression,

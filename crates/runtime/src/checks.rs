@@ -13,7 +13,7 @@ use crate::tree::{Snapshot, Tree};
 /// How often one job runs for one event, while what it is bound to changes under it, or it is flaky.
 pub(crate) const MAX_RUNS: usize = 2;
 
-/// The checks of a workflow in a project, and what came of them.
+/// The checks of a workflow in a project, and their results.
 #[derive(Debug)]
 pub struct Checks {
     tree: Tree,
@@ -85,6 +85,11 @@ impl Checks {
         let fits = if result.ok { same } else { !is_doubtful && (*is_fresh || same && !is_used) };
         let mark = format!("{} {}", now.as_deref().unwrap_or_default(), result.summary());
         fits.then(|| (result.clone(), mark))
+    }
+
+    /// The tree that they are about.
+    pub(crate) fn files(&self) -> &Tree {
+        &self.tree
     }
 
     /// What the tree is known by, looked up once.

@@ -14,6 +14,7 @@ mod jobs;
 mod on_memory;
 mod pin;
 mod put;
+mod repeat;
 mod runs;
 mod sessions;
 mod show;

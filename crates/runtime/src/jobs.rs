@@ -144,11 +144,17 @@ pub struct Ended {
 }
 
 /// What a job found that judges.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub pass: bool,
     /// The digest of the file that it wrote.
     pub digest: String,
+    /// The tree as a judge has left it who found issues: while it is that, nobody has answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+    /// The digest of the state document as our steps have left it since, while nobody else has changed it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub document: String,
 }
 
 /// How a job ended, in one word.

@@ -1,6 +1,7 @@
 //! What the tree of a project is known by: results of checks hold while it is the same.
 
 mod content;
+mod kept;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::project::Project;
 use crate::workspace::place::Place;
 
 pub(crate) use content::{Content, Look};
+pub(crate) use kept::Kept;
 
 /// Where the digests of files are remembered.
 const FOLDER: &str = ".phasegate/tree";
@@ -106,12 +108,17 @@ impl Tree {
     /// # Errors
     /// Why it cannot be told, in words for people.
     pub(crate) fn look(&self) -> Result<Look, String> {
+        Look::new(&self.root, &self.memory()?, &self.apart)
+    }
+
+    /// Where the digests of its files are remembered.
+    fn memory(&self) -> Result<PathBuf, String> {
         // Each tree has its own memory: the same names mean other files.
         let own = if self.root == self.home { FOLDER.into() } else { worktree(&self.root) };
         let place = paths::inside(&self.home, &own).map_err(|why| why.to_string())?;
         let kept = fs::create_dir_all(&place).and_then(|()| paths::ignored_by_git(&place));
         kept.map_err(|error| format!("{}: {error}", place.display()))?;
-        Look::new(&self.root, &place, &self.apart)
+        Ok(place)
     }
 }
 
@@ -143,6 +150,14 @@ impl Snapshot {
         let is_same = old.contents().into_iter().all(is_same);
         (new, is_same)
     }
+}
+
+/// The path of a file as the tree at `site` lists it.
+pub(crate) fn in_tree(site: &Path, path: &str) -> String {
+    let own = path.strip_prefix(&*site.to_string_lossy());
+    let own = own.map_or(path, |path| path.trim_start_matches('/'));
+    let parts = own.split('/').filter(|part| !matches!(*part, "" | "."));
+    parts.collect::<Vec<_>>().join("/")
 }
 
 /// Where the digests of the files of a linked worktree are remembered.

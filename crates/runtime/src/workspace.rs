@@ -75,7 +75,7 @@ impl Prepared {
         Ok(Stored { bytes, version: self.version.clone() })
     }
 
-    /// Leaves it where it is: whoever only looks changes nothing.
+    /// Leaves it where it is, because readers change nothing.
     pub fn leave(self) {
         self.file.leave();
     }
@@ -253,14 +253,14 @@ impl Workspace {
     }
 
     /// Writes a file, whole or not at all, or a message of a topic.
-    pub fn write(&self, path: &str, text: &str) -> Result<(), StoreError> {
+    pub fn write(&self, path: &str, bytes: &[u8]) -> Result<(), StoreError> {
         if let Place::Topic(..) = Place::of(path) {
             let before = self.version(path)?;
-            return self.prepare(path, before.as_ref(), text.as_bytes())?.put();
+            return self.prepare(path, before.as_ref(), bytes)?.put();
         }
         let path = self.file(path)?;
         let before = whole_file::version_of(&path)?;
-        NewFile::write(&path, before, text.as_bytes())?.put()
+        NewFile::write(&path, before, bytes)?.put()
     }
 
     /// Adds a line to a file, made where there is none.
@@ -288,7 +288,7 @@ impl Workspace {
         match renameat_with(CWD, &old, CWD, &new, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => {
-                Err(StoreError::Refused(format!("{to} exists: {from} is not moved over it")))
+                Err(StoreError::Refused(format!("{to} exists, so {from} is not moved there")))
             }
             Err(error) => Err(failed("move", &old)(error.into())),
         }

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use indexmap::IndexMap;
 use jiff::Timestamp;
 use phasegate_clients::Client;
+use phasegate_engine::changes::Changes;
 use phasegate_engine::check::CheckResult;
 use phasegate_engine::evidence::{Evidence, NoEvidence};
 use phasegate_engine::json::Json;
@@ -19,6 +20,7 @@ use crate::jobs::{self, Record};
 use crate::outside;
 use crate::paths::{Walk, inside, meant};
 use crate::project::Project;
+use crate::tree::Kept;
 use crate::workspace::place::Place;
 use crate::workspace::topics;
 
@@ -102,7 +104,7 @@ impl World {
         World { jobs: jobs.clone(), ..self }
     }
 
-    /// The same world, with what came of a workflow's checks.
+    /// The same world, with the results of a workflow's checks.
     #[must_use]
     pub fn with_checks(self, checks: Checks) -> World {
         World { checks: Some(checks), ..self }
@@ -183,6 +185,20 @@ impl Evidence for World {
 
     fn tree(&self) -> Option<String> {
         self.checks.as_ref()?.tree()
+    }
+
+    fn snapshot(&self) -> Option<String> {
+        self.checks.as_ref()?.files().keep().ok()?
+    }
+
+    fn changes(&self, base: &str) -> Result<Changes, NoEvidence> {
+        let none = || NoEvidence::Unreadable("the files are not looked at".into());
+        let tree = self.checks.as_ref().ok_or_else(none)?.files();
+        tree.changes(base).map_err(NoEvidence::Unreadable)
+    }
+
+    fn applied(&self, base: &str, patch: &[u8]) -> Option<String> {
+        Kept::open(&self.home).ok()?.applied(base, patch).ok()?
     }
 
     fn agents(&self) -> Json {

@@ -119,7 +119,13 @@ impl Found {
                 Effect::Run { command, .. } => runs.push(&command.words),
                 // A place that comes out empty is how a rule writes nothing.
                 Effect::Write { place, .. } if place.trim().is_empty() => {}
-                Effect::Write { place, text } => writes.push((place.as_str(), text.as_str())),
+                Effect::Write { place, text } => writes.push((place.as_str(), text.clone())),
+                Effect::Patch { place, from, to } => {
+                    writes.push((place, format!("patch {from} {to}")));
+                }
+                Effect::Copy { place, paths } => {
+                    writes.push((place, format!("copies {}", paths.join(" "))));
+                }
                 Effect::Move { from, to } => moves.push(format!("{from} to {to}")),
                 Effect::Append { line, .. } => lines.push(line.as_str()),
                 Effect::Remove => removes = true,
@@ -145,7 +151,7 @@ impl Found {
         self.compare("write", &places.join(", "), &written.join(", "));
         for (place, text) in writes {
             if let Some(part) = expect.write.get(place) {
-                self.contains(place, part, text);
+                self.contains(place, part, &text);
             }
         }
         for part in &expect.append {

@@ -127,7 +127,24 @@ impl<'w> Deciding<'w> {
             let fits = self.workflow.records.declare(&ty, &mut value, &name);
             fits.map_err(|found| Fault::new(format!("a rule sets what does not fit: {found}")))?;
         }
-        self.put(&path, value)
+        let above = path.len() - steps.len();
+        let at = |document: &Json, to: usize| {
+            let found = document.at(path[..to].iter().map(String::as_str));
+            matches!(found, None | Some(Json::Null))
+        };
+        // Where a part of the way is made by this, its absent members must read as declared, too.
+        let made = (above + 1..path.len()).find(|to| at(&self.document, *to));
+        self.put(&path, value)?;
+        if let Some(to) = made {
+            let way = steps[..to - above].iter().map(String::as_str);
+            let ty = self.workflow.records.type_at(&type_of(self.workflow, machine), way);
+            let made = self.document.at_mut(path[..to].iter().map(String::as_str));
+            if let Some(made) = made {
+                // What it lacks for now is told when the document is next read.
+                let _ = self.workflow.records.declare(&ty, made, &name);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn put(&mut self, path: &[String], value: Json) -> Result<(), Fault> {

@@ -151,6 +151,26 @@ impl<'w> Deciding<'w> {
         Ok(result.to_json().to_value())
     }
 
+    /// Patterns of the files that the results of checks rest on.
+    fn guards(&mut self) -> Result<Value, Fault> {
+        let workflow = self.workflow;
+        let mut patterns = Vec::new();
+        for check in workflow.checks() {
+            match &check.constant {
+                // As it is configured now.
+                Some(constant) => {
+                    let words = self.named(constant)?.unwrap_or_default();
+                    patterns
+                        .extend(words.try_iter().into_iter().flatten().map(|it| it.to_string()));
+                }
+                None => patterns.extend(self.command_line(&check.run)?),
+            }
+            patterns.extend(self.command_line(&check.guards)?);
+        }
+        let plain = |it: String| Json::from(it.strip_prefix("./").unwrap_or(&it));
+        Ok(Json::from(patterns.into_iter().map(plain).collect::<Vec<_>>()).to_value())
+    }
+
     /// A fact of the machine at a depth, which sees no deeper, and is kept until something changes.
     fn derived(
         &mut self,
@@ -198,6 +218,7 @@ impl<'w> Deciding<'w> {
                 Some(Json::from(agents).to_value())
             }
             "can" => Some(self.can()?.to_value()),
+            "guards" => Some(self.guards()?),
             "moves" => {
                 let moves = self.moves.iter().map(|step| {
                     let of = Json::from(step.of.as_str());
@@ -235,7 +256,7 @@ pub(super) fn fault_at(expression: &Expression, error: &Error) -> Fault {
 fn explain(error: &Error) -> String {
     if error.kind() == ErrorKind::OutOfFuel {
         let millions = MAX_STEPS / 1_000_000;
-        return format!("it was given up after {millions} million steps");
+        return format!("it was abandoned after {millions} million steps");
     }
     match error.detail() {
         Some(detail) => detail.to_string(),

@@ -7,7 +7,7 @@ use crate::functions::object;
 use crate::job::{CommandRun, Job};
 use crate::json::Json;
 use crate::step::{Effect, Event, Move, Tried};
-use crate::workflow::{CommandLine, JobSpec, PhaseId, Reply, Rule, TextId};
+use crate::workflow::{CommandLine, JobSpec, PhaseId, Reply, Rule, TextId, Written};
 
 impl<'w> Deciding<'w> {
     pub(super) fn holds(&mut self, rule: &'w Rule) -> Result<bool, Fault> {
@@ -84,7 +84,7 @@ impl<'w> Deciding<'w> {
         }
     }
 
-    fn command_line(&mut self, line: &'w CommandLine) -> Result<Vec<String>, Fault> {
+    pub(super) fn command_line(&mut self, line: &'w CommandLine) -> Result<Vec<String>, Fault> {
         match line {
             CommandLine::Words(words) => Ok(words.clone()),
             CommandLine::Texts(parts) => parts.iter().map(|part| self.text(*part)).collect(),
@@ -154,7 +154,7 @@ impl<'w> Deciding<'w> {
         Ok(Job { facts, prompt, file, model, ..spec.job(id, run) })
     }
 
-    /// The line that the workflow keeps of a step: of every move, and of every action but those that
+    /// The line that the workflow keeps of a step: of every move, and of every action except the ones that
     /// are refused.
     pub(super) fn transcribe(&mut self, event: &Event, answer: &Answer) -> Result<(), Fault> {
         let Some((place, line)) = self.workflow.transcript else { return Ok(()) };
@@ -167,6 +167,26 @@ impl<'w> Deciding<'w> {
         let line = line.trim().replace('\n', " ");
         self.effects.push(Effect::Append { place, line });
         Ok(())
+    }
+
+    fn written(&mut self, place: TextId, written: &'w Written) -> Result<Option<Effect>, Fault> {
+        let place = self.text(place)?;
+        Ok(match written {
+            Written::Text(text) => Some(Effect::Write { place, text: self.text(*text)? }),
+            Written::Patch(base) => {
+                let from = self.evaluate(base)?;
+                let Some(from) = from.as_str().map(str::to_string) else { return Ok(None) };
+                let changes = self.recorder.changes(&from);
+                let to = changes.map_err(|why| Fault::new(why.to_string()))?.tree;
+                Some(Effect::Patch { place, from, to })
+            }
+            Written::Copies(list) => {
+                let paths = self.evaluate(list)?;
+                let paths = paths.try_iter().map_err(|error| fault_at(list, &error))?;
+                let paths = paths.map(|path| path.to_string()).collect();
+                Some(Effect::Copy { place, paths })
+            }
+        })
     }
 
     fn effects(&mut self, rule: &'w Rule) -> Result<Vec<Effect>, Fault> {
@@ -182,9 +202,8 @@ impl<'w> Deciding<'w> {
             let (from, to) = (self.text(*from)?, self.text(*to)?);
             effects.push(Effect::Move { from, to });
         }
-        for (place, text) in &rule.write {
-            let (place, text) = (self.text(*place)?, self.text(*text)?);
-            effects.push(Effect::Write { place, text });
+        for (place, written) in &rule.write {
+            effects.extend(self.written(*place, written)?);
         }
         if let Some(job) = rule.start {
             effects.extend(self.start(&self.workflow.jobs[job])?);

@@ -30,6 +30,10 @@ pub struct CheckText {
     pub passes: Option<PassesText>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
+    /// Patterns of files that its result rests on, or an expression for the list of them: rules see all of
+    /// them as `guards`. The words of its command are always among them.
+    #[schemars(with = "Option<CommandLineText>")]
+    pub guards: Option<Spanned<CommandLineText>>,
 }
 
 /// What a run of a check must show beside exit code 0.
@@ -83,7 +87,7 @@ pub struct ReviewerText {
     pub timeout: Option<String>,
 }
 
-/// An agent that outlives whoever asked for it: a process of its own, with a secret of its own.
+/// An agent that outlives its caller: a process of its own, with a secret of its own.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "agent")]

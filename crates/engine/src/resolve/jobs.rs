@@ -106,6 +106,7 @@ impl Resolver<'_> {
             constant: None,
             inputs: Vec::new(),
             min_tests: None,
+            guards: CommandLine::Texts(Vec::new()),
             prompt: None,
             writes: None,
             model: None,
@@ -126,7 +127,9 @@ impl Resolver<'_> {
         let job = self.blank(JobKind::Check, name, text.timeout.as_deref());
         let (run, constant) = self.fixed(&text.run, constants);
         let (inputs, min_tests) = (self.inputs(&text.inputs), self.min_tests(name, text.passes));
-        JobSpec { about: text.about.clone(), run, constant, inputs, min_tests, ..job }
+        let guards = self.command_line(text.guards.as_ref());
+        let about = text.about.clone();
+        JobSpec { about, run, constant, inputs, min_tests, guards, ..job }
     }
 
     fn command(&mut self, name: &Spanned<String>, text: &CommandText) -> JobSpec {

@@ -7,13 +7,13 @@ use toml::Spanned;
 use super::Resolver;
 use super::shared::Around;
 use crate::answer::Outcome;
-use crate::definition::{RuleText, Rules, ValueText};
+use crate::definition::{RuleText, Rules, ValueText, WriteText};
 use crate::events::{EventKind, STOP};
 use crate::job::JobKind;
 use crate::json::Json;
 use crate::step::always_label;
 use crate::workflow::{
-    Assignment, Guard, MachineId, NewValue, PhaseId, Reply, Rule, RuleSet, TextId,
+    Assignment, Guard, MachineId, NewValue, PhaseId, Reply, Rule, RuleSet, TextId, Written,
 };
 
 impl Resolver<'_> {
@@ -72,14 +72,8 @@ impl Resolver<'_> {
         let carry = self.carried(span, rule, &on);
         let ask = rule.ask.as_ref().and_then(|name| self.asked(name));
         let reply = self.reply(span, rule);
-        let write: Vec<(TextId, TextId)> = rule
-            .write
-            .iter()
-            .filter_map(|(place, template)| {
-                let place = self.inline(place.get_ref().clone(), self.source.clone(), place.span());
-                Some((place, self.file("templates", template.get_ref(), template.span())?))
-            })
-            .collect();
+        let write = rule.write.iter().filter_map(|(place, what)| self.written(place, what));
+        let write: Vec<(TextId, Written)> = write.collect();
         let moved: Vec<(TextId, TextId)> = rule
             .moved
             .iter()
@@ -127,6 +121,24 @@ impl Resolver<'_> {
         };
         self.shape(&resolved, rule);
         resolved
+    }
+
+    /// A place, and what is written there.
+    fn written(
+        &mut self,
+        place: &Spanned<String>,
+        what: &Spanned<WriteText>,
+    ) -> Option<(TextId, Written)> {
+        let place = self.inline(place.get_ref().clone(), self.source.clone(), place.span());
+        let expression = |text: &String| self.expression(&Spanned::new(what.span(), text.clone()));
+        let written = match what.get_ref() {
+            WriteText::Template(file) => {
+                Written::Text(self.file("templates", file, what.span())?)
+            }
+            WriteText::Patch { patch } => Written::Patch(expression(patch)),
+            WriteText::Copies { copies } => Written::Copies(expression(copies)),
+        };
+        Some((place, written))
     }
 
     /// The position of a job among those of the kinds that a rule can mean.

@@ -25,6 +25,8 @@ pub struct JobSpec {
     pub inputs: Vec<(String, Range<usize>)>,
     /// How many tests must have run at least.
     pub min_tests: Option<u64>,
+    /// Patterns of files that the result of a check rests on, beside the words of its command.
+    pub guards: CommandLine,
     /// What it is told on its stdin.
     pub prompt: Option<TextId>,
     /// The file that it writes.

@@ -31,7 +31,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     if options.verify {
         let count = verify(&gate.journal(&run)?, &run.ledger)
             .map_err(|problem| Failed(format!("the journal of {}: {problem}", run.id)))?;
-        print::line(&format!("{}: {count} lines, and each follows from the one before", run.id));
+        print::line(&format!("{}: {count} entries, chain intact", run.id));
         return Ok(ExitCode::SUCCESS);
     }
     let lines = match options.last {

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::jobs::answered_to;
 use super::put::{Attempt, Progress, refusal};
+use super::repeat::follow;
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::{Gate, GateError};
@@ -90,7 +91,7 @@ impl Gate<'_> {
     ) -> Result<Option<Then<Progress>>, GateError> {
         let new = open.written(step);
         if let (Some(problem), true) = (&open.read.problem, step.changed) {
-            step.undo(refusal(event, format!("{problem}. Mend it, or remove it.")));
+            step.undo(refusal(event, format!("{problem}. Repair it, or remove it.")));
             return Ok(None);
         }
         let version = open.read.version.clone();
@@ -123,6 +124,7 @@ impl Gate<'_> {
             }
         };
         list(open, claimed);
+        follow(&mut open.run.ledger, event, &open.before, &after);
         let line = Line {
             from: step.from.clone(),
             to: step.to.clone(),
@@ -217,7 +219,7 @@ impl Gate<'_> {
         } else if open.read.version != version {
             let place = &open.run.found.place;
             let reason = format!(
-                "{place} was changed meanwhile: the commands have run, but nothing else was done"
+                "{place} changed in the meantime: the commands have run, but nothing else was done"
             );
             step.undo(Answer::deny_as("changed", reason));
         }

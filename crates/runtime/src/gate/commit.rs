@@ -12,6 +12,7 @@ use phasegate_engine::step::{Actor, Effect, Event, Step};
 use phasegate_engine::workflow::Workflow;
 
 use super::put::{Attempt, Progress, refusal};
+use super::repeat::follow;
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::trees::note_checks;
@@ -52,7 +53,7 @@ impl Gate<'_> {
         let acts = step.effects.contains(&Effect::Remove) || new.is_some();
         if let (Some(problem), true) = (&open.read.problem, acts) {
             // What cannot be read is not overwritten.
-            step.undo(refusal(event, format!("{problem}. Mend it, or remove it.")));
+            step.undo(refusal(event, format!("{problem}. Repair it, or remove it.")));
             new = None;
         }
         let now = Timestamp::now();
@@ -74,6 +75,7 @@ impl Gate<'_> {
         self.pin(run, workflow)?;
         let (found, ledger) = (run.found, &mut run.ledger);
         let after = new.as_ref().map_or_else(|| before.clone(), |bytes| digest(bytes));
+        follow(ledger, event, before, &after);
         if event.is_question() {
             ledger.session.last_block = insisting(ledger, event, &step, before, &after, now);
         }
@@ -89,19 +91,7 @@ impl Gate<'_> {
         if read.problem.is_none() {
             ledger.tamper.protected = protected(workflow, &step.document);
         }
-        // Where nobody but others have moved the run, that is still to be noticed.
-        if ledger.position.phase.is_empty() || !step.moves.is_empty() {
-            ledger.position.phase.clone_from(&step.to);
-            ledger.position.ended_by_hand = false;
-        }
-        ledger.position.finished = None;
-        ledger.position.removed = false;
-        let outer = workflow.outer();
-        let ends = outer.phase(&step.to).is_some_and(|phase| outer.get(phase).ends.is_some())
-            && !ledger.is_left_by_hand(&step.to);
-        if ends {
-            ledger.session.disown();
-        }
+        let ends = advance(ledger, workflow, &step);
         let phase = step.to.clone();
         let line = Line {
             from: step.from,
@@ -153,6 +143,24 @@ impl Gate<'_> {
         self.enlist(open, by, effects)?;
         Ok(removed)
     }
+}
+
+/// Notes how far a step has brought a run; whether that is its end.
+fn advance(ledger: &mut Ledger, workflow: &Workflow, step: &Step) -> bool {
+    // Where nobody but others have moved the run, that is still to be noticed.
+    if ledger.position.phase.is_empty() || !step.moves.is_empty() {
+        ledger.position.phase.clone_from(&step.to);
+        ledger.position.ended_by_hand = false;
+    }
+    ledger.position.finished = None;
+    ledger.position.removed = false;
+    let outer = workflow.outer();
+    let ends = outer.phase(&step.to).is_some_and(|phase| outer.get(phase).ends.is_some())
+        && !ledger.is_left_by_hand(&step.to);
+    if ends {
+        ledger.session.disown();
+    }
+    ends
 }
 
 /// The jobs in the background that a step starts, by id.

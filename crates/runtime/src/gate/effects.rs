@@ -3,18 +3,27 @@
 use phasegate_engine::step::Effect;
 
 use super::{Gate, GateError};
+use crate::outside;
+use crate::paths::meant;
+use crate::tree::Kept;
+
+/// The largest file that is copied.
+const MAX_COPY: u64 = 1 << 30;
 
 impl Gate<'_> {
     /// Does what a step wants done before it counts; whether the document is to be removed.
     pub(super) fn carry_out(&self, effects: &[Effect]) -> Result<bool, GateError> {
         let places = effects.iter().flat_map(|effect| match effect {
-            Effect::Write { place, .. } | Effect::Append { place, .. } => vec![place],
+            Effect::Write { place, .. }
+            | Effect::Append { place, .. }
+            | Effect::Patch { place, .. }
+            | Effect::Copy { place, .. } => vec![place],
             Effect::Move { from, to } => vec![from, to],
             Effect::Run { .. } | Effect::Start(_) | Effect::End(_) | Effect::Remove => Vec::new(),
         });
         for place in places {
             if place.split('/').any(|part| part == ".git") {
-                let message = format!("{place} belongs to git: no rule writes there");
+                let message = format!("{place} belongs to git; rules cannot write there");
                 return Err(GateError::Effect(message));
             }
         }
@@ -25,7 +34,7 @@ impl Gate<'_> {
                 && self.workspace.has(to)?
                 && self.workspace.has(from)?
             {
-                return Err(GateError::Effect(format!("{to} exists: nothing is moved over it")));
+                return Err(GateError::Effect(format!("{to} exists and is not overwritten")));
             }
         }
         let mut removed = false;
@@ -34,8 +43,14 @@ impl Gate<'_> {
                 // Where a rule has nowhere to write, it does not.
                 Effect::Write { place, .. } if place.trim().is_empty() => {}
                 Effect::Write { place, text } => {
-                    self.workspace.write(place, &format!("{text}\n"))?;
+                    self.workspace.write(place, format!("{text}\n").as_bytes())?;
                 }
+                Effect::Patch { place, from, to } => {
+                    let kept = Kept::open(&self.project.root);
+                    let patch = kept.and_then(|kept| kept.patch(from, to));
+                    self.workspace.write(place, &patch.map_err(GateError::Effect)?)?;
+                }
+                Effect::Copy { place, paths } => self.copy(place, paths)?,
                 Effect::Move { from, to } => self
                     .workspace
                     .rename(from, to)
@@ -46,6 +61,21 @@ impl Gate<'_> {
             }
         }
         Ok(removed)
+    }
+
+    /// Copies the files of the tree that are there, each to its path below a place.
+    fn copy(&self, place: &str, paths: &[String]) -> Result<(), GateError> {
+        for path in paths {
+            let from = meant(&self.project.root, &self.project.site, path);
+            let from = from.map_err(|why| GateError::Effect(why.to_string()))?;
+            // What a link leads to is another file.
+            if from.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
+                let bytes = outside::read(&from, MAX_COPY);
+                let bytes = bytes.map_err(|error| GateError::Effect(format!("{path}: {error}")))?;
+                self.workspace.write(&format!("{place}/{path}"), &bytes)?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds the lines of a step to the workflow's own record. The journal has all of it already, so one

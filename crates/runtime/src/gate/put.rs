@@ -15,6 +15,7 @@ use phasegate_engine::job::{Bound, Gives, Job, JobKind};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Effect, Event, Step};
 
+use super::repeat::unanswered;
 use super::transaction::{Open, Then};
 use super::{Answered, Found, Gate, GateError};
 use crate::checks::MAX_RUNS;
@@ -95,6 +96,8 @@ pub(super) enum Progress {
     Waits(String),
     /// It is put again at once: the tree has changed under it.
     Again,
+    /// The verdict of this job stands, and the event is put again as if it had just been given.
+    Stands(String),
 }
 
 impl Gate<'_> {
@@ -118,6 +121,7 @@ impl Gate<'_> {
                     }));
                 }
                 Progress::Again => {}
+                Progress::Stands(name) => attempt.reviewed = Some(name),
                 Progress::Waits(id) => {
                     if let Some(answered) = self.await_job(found, &id, &mut attempt)? {
                         return Ok(Some(answered));
@@ -269,7 +273,15 @@ impl Gate<'_> {
             step.answer = without(event, Until::Background, sentence(&run, &step.to, because));
             return Ok(None);
         }
-        if job.manner.gives == Gives::Verdict && !self.may_judge(open, attempt, &job, step) {
+        let judges = job.manner.gives == Gives::Verdict;
+        if judges && event.is_question() && self.is_unanswered(open, &job, attempt) {
+            if attempt.reviewed.as_ref() != Some(&job.name) {
+                return Ok(Some(Then::Nothing(Progress::Stands(job.name))));
+            }
+            step.undo(unanswered(open, &job));
+            return Ok(None);
+        }
+        if judges && !self.may_judge(open, attempt, &job, step) {
             return Ok(None);
         }
         self.record(open, event, step, &job, attempt)
@@ -303,7 +315,7 @@ impl Gate<'_> {
     }
 
     /// Whether there is something where a job is to write; where it may not, there is.
-    fn is_there(&self, file: &str) -> bool {
+    pub(super) fn is_there(&self, file: &str) -> bool {
         let path = paths::meant(&self.project.root, &self.project.site, file);
         path.map_or(true, |path| path.symlink_metadata().is_ok())
     }
@@ -322,8 +334,8 @@ impl Gate<'_> {
         }
         if attempt.failed >= MAX_FAILED {
             let why = format!(
-                "The rules want another verdict after {MAX_FAILED} at one stop that were no pass. It is made \
-                 at the next."
+                "The rules asked for another verdict after {MAX_FAILED} at one stop that failed. The next one \
+                 is made at the next stop."
             );
             step.answer = Answer::allow_saying(Outcome::Fault, why);
             return false;
@@ -338,7 +350,7 @@ impl Gate<'_> {
         if let Some(file) = &job.file
             && self.is_there(file)
         {
-            let why = format!("{file} is there already, and no review is overwritten");
+            let why = format!("{file} exists already, and reviews are not overwritten");
             step.answer = Answer::allow_saying(Outcome::Fault, why);
             return false;
         }

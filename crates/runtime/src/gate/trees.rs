@@ -18,7 +18,7 @@ use crate::jobs::{About, Ended, Record};
 use crate::ledger::Ledger;
 use crate::outside::{self, MAX_RECORD};
 use crate::paths;
-use crate::tree::{Apart, Tree};
+use crate::tree::{Apart, Look, Tree, in_tree};
 use crate::workspace::place::Place;
 
 impl Gate<'_> {
@@ -52,6 +52,16 @@ impl Gate<'_> {
         !is_same
     }
 
+    /// What the tree is known by as it is now.
+    pub(super) fn tree_now(&self, open: &Open, attempt: &Attempt) -> Option<String> {
+        let tree = Tree::of(self.project, &open.workflow, &open.run.ledger.work.written);
+        let name = |look: &Look| look.content(&[]).name;
+        if attempt.is_dated.get() {
+            return tree.look().ok().as_ref().map(name);
+        }
+        attempt.tree.borrow().of(&tree).map(name)
+    }
+
     /// Notes what a step writes, so that it is not a part of the tree.
     pub(super) fn note_written(&self, ledger: &mut Ledger, effects: &[Effect]) {
         for effect in effects {
@@ -64,7 +74,7 @@ impl Gate<'_> {
             if let (Place::File(_) | Place::Frontmatter(_), false) =
                 (Place::of(place), place.trim().is_empty())
             {
-                ledger.work.written.note(&self.in_tree(place), digest);
+                ledger.work.written.note(&in_tree(&self.project.site, place), digest);
             }
         }
     }
@@ -78,16 +88,8 @@ impl Gate<'_> {
         };
         let judged = ended.verdict.as_ref().map(|verdict| verdict.digest.clone());
         if let Some(digest) = judged.or_else(now) {
-            ledger.work.written.note(&self.in_tree(file), digest);
+            ledger.work.written.note(&in_tree(&self.project.site, file), digest);
         }
-    }
-
-    /// The path of a file as the tree lists it.
-    fn in_tree(&self, path: &str) -> String {
-        let site = self.project.site.to_string_lossy();
-        let own = path.strip_prefix(&*site).map_or(path, |path| path.trim_start_matches('/'));
-        let parts = own.split('/').filter(|part| !matches!(*part, "" | "."));
-        parts.collect::<Vec<_>>().join("/")
     }
 }
 

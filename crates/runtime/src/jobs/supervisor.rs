@@ -28,7 +28,7 @@ use crate::fault_point;
 use crate::outside::{self, MAX_RECORD};
 use crate::paths;
 use crate::proc;
-use crate::tree::{Apart, Content, Tree};
+use crate::tree::{Apart, Content, Tree, in_tree};
 use crate::variables;
 
 /// How much of the end of a log is searched for what an agent has cost.
@@ -149,14 +149,18 @@ impl Supervised<'_> {
         let end = self.run()?;
         fault_point::reach("after-job");
         let seconds = since.elapsed().as_secs();
-        let tree = before.filter(|before| about.is_some_and(|about| self.holds(about, before)));
         let (judged, problem) = match &self.spec.verdict {
             None => (None, None),
             Some(file) => match self.judge(&end, file) {
-                Ok(judged) => (Some(judged), None),
+                Ok((mut verdict, cost)) => {
+                    let left = || self.left(about?, file, &verdict);
+                    verdict.left = if verdict.pass { None } else { left() };
+                    (Some((verdict, cost)), None)
+                }
                 Err(why) => (None, Some(why)),
             },
         };
+        let tree = before.filter(|before| about.is_some_and(|about| self.holds(about, before)));
         let (verdict, cost) = judged.unzip();
         let cost = cost.unwrap_or_else(|| {
             let printed = tail(&self.folder.join("log"), MAX_SEARCHED).unwrap_or_default();
@@ -195,6 +199,13 @@ impl Supervised<'_> {
         }
         let look = Tree::new(self.root, self.site(), about.apart.clone()).look()?;
         Ok(look.content(&about.inputs))
+    }
+
+    /// The tree as a review has left it, without what the reviewer wrote.
+    fn left(&self, about: &About, file: &str, verdict: &Verdict) -> Option<String> {
+        let mut about = About { before: None, ..about.clone() };
+        about.apart.written.note(&in_tree(self.site(), file), verdict.digest.clone());
+        Some(self.files(&about).ok()?.name)
     }
 
     /// Whether the result is about the files as they were before. A verdict is about the tree as the judge has
@@ -318,7 +329,7 @@ impl Supervised<'_> {
         }
         let answer = self.folder.join("answer");
         if fs::metadata(&answer).map_or(0, |meta| meta.len()) > MAX_ANSWER {
-            return Err("its answer is too long".into());
+            return Err("its output is too long".into());
         }
         let printed = outside::read(&answer, MAX_ANSWER).unwrap_or_default();
         let Judged { pass, cost } = phasegate_clients::headless().verdict(&printed)?;
@@ -327,7 +338,7 @@ impl Supervised<'_> {
             .ok()
             .filter(|written| !written.trim_ascii().is_empty());
         let written = written.ok_or_else(|| format!("it gave a verdict, but wrote no {file}"))?;
-        Ok((Verdict { pass, digest: digest(&written) }, cost))
+        Ok((Verdict { pass, digest: digest(&written), ..Verdict::default() }, cost))
     }
 }
 

@@ -2,7 +2,7 @@
 //! git, of every file. It has the name that git would give to a tree of these files as they are, without what
 //! filters make of them; the files of a repository in the repository are files like all others.
 //!
-//! Contents count, not what an index or a clock says about them: whoever can mark a file as unchanged, or set
+//! Contents count, not what an index or a clock says about them: anyone who can mark a file as unchanged, or set
 //! its time back, must not keep an old result alive. To be fast, the digest of a file is remembered with the
 //! file's number, size and times, of which the time of its last change (`ctime`) is the kernel's and cannot
 //! be set. Where a file was changed so lately that another change could bear the same time, its digest is not
@@ -115,19 +115,33 @@ impl Look {
         content
     }
 
-    fn digest(&self, paths: &[&String], memory: &mut Memory, mut notes: Vec<String>) -> Content {
+    /// All files.
+    pub(super) fn files(&self) -> Folder {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = self.gather(&self.paths.iter().collect::<Vec<_>>(), &mut known.memory).0;
+        known.memory.keep(&self.memory, &self.paths);
+        files
+    }
+
+    /// Files as they are, and those that cannot be read: the path, what is known of it, and why.
+    fn gather(&self, paths: &[&String], memory: &mut Memory) -> (Folder, Vec<Unread>) {
         let (mut files, mut unread) = (Folder::default(), Vec::new());
-        let mut beside = self.beside.clone();
         for path in paths {
             match memory.content(&self.root, path) {
                 Ok(Some((mode, digest))) => files.add(path, mode, digest),
                 Ok(None) => {}
-                Err((mark, error)) => {
-                    beside.push(format!("{path} {mark:?}"));
-                    unread.push(format!("{path} ({error})"));
-                }
+                Err((mark, error)) => unread.push(((*path).clone(), mark, error)),
             }
         }
+        (files, unread)
+    }
+
+    fn digest(&self, paths: &[&String], memory: &mut Memory, mut notes: Vec<String>) -> Content {
+        let (files, unread) = self.gather(paths, memory);
+        let mut beside = self.beside.clone();
+        beside.extend(unread.iter().map(|(path, mark, _)| format!("{path} {mark:?}")));
+        let mut unread: Vec<String> =
+            unread.iter().map(|(path, _, error)| format!("{path} ({error})")).collect();
         memory.keep(&self.memory, &self.paths);
         if !unread.is_empty() {
             let more = unread.len().saturating_sub(MAX_NAMED);
@@ -178,7 +192,7 @@ impl Patterns<'_> {
 
 /// A folder as git records it.
 #[derive(Default)]
-struct Folder {
+pub(super) struct Folder {
     files: BTreeMap<String, (&'static str, Digest)>,
     folders: BTreeMap<String, Folder>,
 }
@@ -196,7 +210,17 @@ impl Folder {
         }
     }
 
-    fn digest(&self) -> Digest {
+    /// The path of every file, with its mode and its digest.
+    pub(super) fn entries(&self) -> Vec<(String, &'static str, Digest)> {
+        let files = self.files.iter().map(|(name, (mode, digest))| (name.clone(), *mode, *digest));
+        let below = self.folders.iter().flat_map(|(folder, inner)| {
+            let entries = inner.entries().into_iter();
+            entries.map(move |(name, mode, digest)| (format!("{folder}/{name}"), mode, digest))
+        });
+        files.chain(below).collect()
+    }
+
+    pub(super) fn digest(&self) -> Digest {
         let files = self.files.iter().map(|(name, (mode, digest))| (name.clone(), *mode, *digest));
         // Git sorts a folder as if its name ended with a slash.
         let folders = self.folders.iter();
@@ -223,6 +247,9 @@ fn object(kind: &str, size: u64, body: &[u8]) -> Digest {
 
 /// What tells one state of a file from another: its number, size, and times.
 type Mark = (u64, u64, i128, i128);
+
+/// A file that cannot be read, what is known of it, and why.
+type Unread = (String, Mark, io::Error);
 
 /// The mode and the digest of a file.
 type Entry = (&'static str, Digest);
