@@ -274,7 +274,8 @@ impl Gate<'_> {
             return Ok(None);
         }
         let judges = job.manner.gives == Gives::Verdict;
-        if judges && event.is_question() && self.is_unanswered(open, &job, attempt) {
+        let tree = || self.tree_now(open, attempt);
+        if judges && event.is_question() && self.is_unanswered(open, &job, tree) {
             if attempt.reviewed.as_ref() != Some(&job.name) {
                 return Ok(Some(Then::Nothing(Progress::Stands(job.name))));
             }

@@ -371,7 +371,7 @@ mod tests {
         assert!(tree.changes(&"0".repeat(40)).is_err());
         let bare = tempfile::tempdir().unwrap();
         let root = bare.path().canonicalize().unwrap();
-        assert_eq!(Tree::new(&root, &root, Vec::new()).keep(), Ok(None));
+        assert_eq!(Tree::new(&root, &root, Apart::default()).keep(), Ok(None));
         drop(folder);
     }
 }
