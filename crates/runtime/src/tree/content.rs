@@ -24,7 +24,7 @@ use sha1_smol::{Digest, Sha1};
 use super::Apart;
 use crate::git;
 use crate::outside::{self, MAX_RECORD};
-use crate::paths::Walk;
+use crate::paths::{self, Walk};
 
 /// How long a file must have been left alone before its times tell that it is the same.
 const SETTLED: i128 = 2_000_000_000;
@@ -51,6 +51,7 @@ pub(crate) struct Look {
     /// Where the digests of files are remembered.
     memory: PathBuf,
     paths: Vec<String>,
+    apart: Apart,
     /// What the tree's name must tell and git's would not.
     beside: Vec<String>,
     notes: Vec<String>,
@@ -90,7 +91,8 @@ impl Look {
         paths.retain(|path| !patterns.fit(path) && !apart.has_written(root, path));
         let known = Known { memory: Memory::read(memory), contents: BTreeMap::new() };
         let (root, memory) = (root.to_path_buf(), memory.to_path_buf());
-        Ok(Look { root, memory, paths, beside, notes, known: Mutex::new(known) })
+        let apart = apart.clone();
+        Ok(Look { root, memory, paths, apart, beside, notes, known: Mutex::new(known) })
     }
 
     /// The content of the files that match one of some patterns; of all files where there are none. Patterns
@@ -115,10 +117,17 @@ impl Look {
         content
     }
 
-    /// All files.
-    pub(super) fn files(&self) -> Folder {
+    /// All files, and these, whether git ignores them or not.
+    pub(super) fn files(&self, named: &[String]) -> Folder {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let files = self.gather(&self.paths.iter().collect::<Vec<_>>(), &mut known.memory).0;
+        let patterns = Patterns::new(&self.apart.patterns);
+        let is_part = |path: &&String| {
+            paths::inside(&self.root, path).is_ok()
+                && !patterns.fit(path)
+                && !self.apart.has_written(&self.root, path)
+        };
+        let all: Vec<&String> = self.paths.iter().chain(named.iter().filter(is_part)).collect();
+        let files = self.gather(&all, &mut known.memory).0;
         known.memory.keep(&self.memory, &self.paths);
         files
     }
