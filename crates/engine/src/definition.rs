@@ -372,7 +372,7 @@ pub enum WriteText {
 #[serde(untagged, expecting = "a type's name, or a table of type, list, map, one_of, default")]
 pub enum FieldText {
     Name(String),
-    Full(FieldTable),
+    Full(Box<FieldTable>),
 }
 
 /// The long form of a field's type.
