@@ -55,9 +55,10 @@ fn a_mistake_in_a_repository_is_put_right_from_new_to_accept() {
         let first = request.first();
         if first.contains("# Review the code of task greet") {
             assert!(first.contains("- greeting.sh +1 -1"), "{first}");
-            return match request.used().is_empty() {
-                true => Reply::write(review, r#"{"ok": true, "issues": []}"#),
-                false => Reply::text("Reviewed."),
+            return if request.used().is_empty() {
+                Reply::write(review, r#"{"ok": true, "issues": []}"#)
+            } else {
+                Reply::text("Reviewed.")
             };
         }
         let (order, used) = request.order();
