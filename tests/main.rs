@@ -43,4 +43,5 @@ mod trees;
 mod triage_run;
 mod waits;
 mod watchdog;
+mod witness;
 mod words;

@@ -23,6 +23,7 @@ mod stored;
 mod tamper;
 mod transaction;
 mod waits;
+mod withhold;
 
 use std::cell::RefCell;
 use std::collections::HashMap;

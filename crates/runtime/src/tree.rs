@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use phasegate_engine::functions::filename;
 use phasegate_engine::workflow::Workflow;
 
+use crate::bindings::state_folder;
 use crate::paths;
 use crate::project::Project;
 use crate::workspace::place::Place;
@@ -32,7 +33,10 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// The tree without what matches some patterns.
-    pub(crate) fn new(home: &Path, root: &Path, apart: Vec<String>) -> Tree {
+    pub(crate) fn new(home: &Path, root: &Path, mut apart: Vec<String>) -> Tree {
+        // A home folder may be the project.
+        let own = state_folder().and_then(|own| Some(own.strip_prefix(root).ok()?.to_path_buf()));
+        apart.extend(own.map(|own| format!("{}/**", own.display())));
         Tree { root: root.to_path_buf(), home: home.to_path_buf(), apart }
     }
 

@@ -290,7 +290,7 @@ impl Doctor<'_> {
                     self.row(format!("{row_id}.owner"), "run", Status::Warn, summary, Some(remedy));
                 }
             }
-            if !run.ledger.tamper.changes.is_empty() {
+            if run.ledger.tamper.is_open() {
                 let last =
                     run.ledger.tamper.changes.last().map(ToString::to_string).unwrap_or_default();
                 let row = self.row(
@@ -298,7 +298,7 @@ impl Doctor<'_> {
                     "run",
                     Status::Warn,
                     format!("run {id}: somebody else has changed what only the rules may"),
-                    Some(format!("`phasegate status` and `phasegate log {id}` show it")),
+                    Some(format!("`phasegate log {id}` shows it; `phasegate accept {id} --reason …` if it is right")),
                 );
                 row.details.push(last);
             }

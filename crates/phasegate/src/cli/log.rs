@@ -31,6 +31,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     if options.verify {
         let count = verify(&gate.journal(&run)?, &run.ledger)
             .map_err(|problem| Failed(format!("the journal of {}: {problem}", run.id)))?;
+        if let Some(change) = gate.contradiction(&run) {
+            return Err(Failed(format!("run {}: {change}", run.id)));
+        }
         print::line(&format!("{}: {count} lines, and each follows from the one before", run.id));
         return Ok(ExitCode::SUCCESS);
     }

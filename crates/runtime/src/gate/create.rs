@@ -102,7 +102,15 @@ impl Gate<'_> {
             let workflow = self.workflow(&workflow.name)?;
             let (read, before) = (Read::nothing(), String::new());
             let (none, former) = (Json::object(), None);
-            let mut open = Open { run: locked, workflow, read, before, document: none, former };
+            let mut open = Open {
+                run: locked,
+                workflow,
+                read,
+                before,
+                document: none,
+                is_put_back: false,
+                former,
+            };
             if let (Some(job), Some(step)) = (&commands, &step) {
                 let deferred = Deferred::new(event, step, Some(&bytes), None);
                 open.run.ledger.position.begins_with = Some(job.id.clone());

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::Answer;
-use phasegate_engine::step::Event;
+use phasegate_engine::step::{Actor, Event};
 
-use super::transaction::Then;
+use super::transaction::{Then, line_about};
 use super::{Found, Gate, GateError, Runs};
 use crate::bindings;
 use crate::git;
@@ -16,6 +16,9 @@ use crate::world::ClientReport;
 /// How long an owner may be silent before another session may take its run. After so long without a
 /// sign of life, a hook may be missing.
 pub const LEASE: SignedDuration = SignedDuration::from_mins(30);
+
+/// The event of a line that says what the second witness knows.
+const TAMPERED: &str = "tampered";
 
 /// How far clocks may be apart.
 const MAX_AHEAD: SignedDuration = SignedDuration::from_mins(1);
@@ -236,6 +239,33 @@ impl Gate<'_> {
                     run.id,
                     cancelled.from()
                 )),
+                Err(error) => notes.push(format!("run {}: {error}", run.id)),
+            }
+        }
+        notes
+    }
+
+    /// What the second witness says of runs that seem to be over or somebody else's, and so are not asked. It is
+    /// said once.
+    pub(super) fn attested(&self, runs: &[Found], session: Option<&str>) -> Vec<String> {
+        let now = Timestamp::now();
+        let is_asked = |run: &Found| {
+            run.is_open(&self.workspace) && standing(&run.ledger, session, now) != Standing::Foreign
+        };
+        let mut notes = Vec::new();
+        for run in runs.iter().filter(|run| !is_asked(run)) {
+            if self.contradiction(run).is_none() {
+                continue;
+            }
+            let told = self.within(run, |locked| {
+                let event = Event::new(TAMPERED, Actor::Engine);
+                Ok(match locked.is_contradicted {
+                    true => Then::Write(locked.note(line_about(event, Timestamp::now())), ()),
+                    false => Then::Nothing(()),
+                })
+            });
+            match told {
+                Ok(((), written)) => notes.extend(written.notes),
                 Err(error) => notes.push(format!("run {}: {error}", run.id)),
             }
         }

@@ -18,6 +18,7 @@ use super::put::{Attempt, Progress};
 use super::sessions::{Standing, standing};
 use super::transaction::{Open, Then, line_about};
 use super::waits::{note, wait};
+use super::withhold::withhold;
 use super::{Answered, Found, Gate, GateError};
 use crate::git;
 use crate::governor::{Situation, state_without};
@@ -81,7 +82,8 @@ impl Gate<'_> {
     pub fn stop(&self, stop: &Stop) -> Verdict {
         let (mut runs, mut faults) = self.find_open();
         faults.extend(self.settle_all(&mut runs));
-        let notes = self.untold(&runs, stop.session.as_deref());
+        let mut notes = self.untold(&runs, stop.session.as_deref());
+        notes.extend(self.attested(&runs, stop.session.as_deref()));
         let mut verdict = Verdict { answers: Vec::new(), faults, notes };
         let runs = self.in_order(runs, stop.session.as_deref());
         let insisting = |(run, _): &(Found, Standing)| run.ledger.has_blocked(&stop.session);
@@ -223,6 +225,7 @@ impl Gate<'_> {
         {
             step.let_go(answer);
         }
+        withhold(&mut open, &event, &mut step);
         note(&mut open.run.ledger.session.waits, &stop.background);
         self.reenter(&open, stop, foreign, told.as_ref(), &mut step);
         let new = open.written(&step);
