@@ -25,7 +25,7 @@ fn an_empty_stdin() {
 #[test]
 fn no_json() {
     refused(&Scene::with_triage(1), b"hello", "the payload is not a JSON object");
-    refused(&Scene::with_triage(1), b"{\"cwd\": ", "the payload is not understood");
+    refused(&Scene::with_triage(1), b"{\"cwd\": ", "the payload does not have the expected shape");
     refused(&Scene::with_triage(1), b"[]", "the payload is not a JSON object");
     refused(&Scene::with_triage(1), b"\xff\xfe\x00", "the payload is not a JSON object");
 }
@@ -56,7 +56,11 @@ fn wrong_types() {
     ] {
         let mut payload = scene.payload();
         payload[field] = value;
-        refused(&scene, payload.to_string().as_bytes(), "the payload is not understood");
+        refused(
+            &scene,
+            payload.to_string().as_bytes(),
+            "the payload does not have the expected shape",
+        );
     }
 }
 
@@ -240,7 +244,7 @@ fn a_cancelled_run_stays_cancelled_without_its_ledger() {
     scene.stop().blocks("1 of 1");
     scene.ok_by_hand(&["cancel"]);
     scene.file(".phasegate/runs/triage/web/run.json", "{ broken");
-    scene.stop().allows();
+    scene.stop().allows_saying("`ledger` was changed from that of line 2 to nothing");
     scene.stop().allows();
 }
 
@@ -295,6 +299,7 @@ fn a_ledger_of_version_0_1_0_is_taken_over_once() {
         "definition_copy": ledger["definition"]["copy"],
     });
     std::fs::remove_file(scene.path(new)).unwrap();
+    std::fs::remove_dir_all(scene.path("home/.local/state/phasegate/witness")).unwrap();
     scene.file(old, flat.to_string());
     scene.stop_of("other", false).allows();
     scene.result(0, true, "g");

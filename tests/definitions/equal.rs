@@ -29,8 +29,9 @@ use phasegate_engine::workflow::{
 };
 use phasegate_runtime::catalog::general;
 
-/// `task` is not among them: its evidence is the gate's own since then.
-const WORKFLOWS: [&str; 4] = ["triage", "loop", "plan", "phases"];
+/// `task` and `phases` are not among them: the one has evidence of the gate's own since then, the other another
+/// majority. Their traces are compared (`tests/differ`).
+const WORKFLOWS: [&str; 3] = ["triage", "loop", "plan"];
 
 /// Parts of expressions that have got a name: the workflow, the name, and what it stands for.
 const NAMED: &[(&str, &str, &str)] = &[
@@ -47,23 +48,6 @@ const NAMED: &[(&str, &str, &str)] = &[
     ),
     ("plan", "review_next", "state.next_phase == kind and kind is endingwith('-review')"),
     ("plan", "FOLDER", "'^[A-Za-z0-9][A-Za-z0-9_.-]*$'"),
-    ("phases", "awaited", "waiting | map(attribute='id') | list"),
-    ("phases", "ended", "agents | selectattr('ended') | map(attribute='id') | list"),
-    (
-        "phases",
-        "judges",
-        "agents | selectattr('role', 'eq', 'reviewer') | map(attribute='id') | list",
-    ),
-    (
-        "phases",
-        "not_percent",
-        "params.progress is not none and (params.progress < 0 or params.progress > 100)",
-    ),
-    ("phases", "unfinished", "(state.phases | rejectattr('status', 'eq', 'COMPLETED') | list)"),
-    ("phases", "no_prompt", "params.prompt is not none and not params.prompt | trim"),
-    ("phases", "unexplained", "params.force_escalated and not (params.reason or '') | trim"),
-    ("phases", "granted", "event.actor == 'human' and spent and not open"),
-    ("phases", "failed_reviews", "step.attempts >= RETRIES and event.actor != 'human'"),
 ];
 
 /// A definition of version 0.1.0, with the texts of today.

@@ -57,8 +57,11 @@ pub fn was_undecided(seen: &Seen) -> bool {
 /// another beginning.
 pub fn parts_ways(was: &Seen, now: &Seen) -> bool {
     let ended = |seen: &Seen| {
-        let is_note =
-            |note: &Value| note.as_str().is_some_and(|it| it.contains("somebody has ended it"));
+        let is_note = |note: &Value| {
+            note.as_str().is_some_and(|it| {
+                it.contains("has ended it in phase") || it.contains("from outside Phasegate")
+            })
+        };
         let notes =
             |line: &Value| line["notes"].as_array().is_some_and(|notes| notes.iter().any(is_note));
         seen.journal.iter().any(notes)
@@ -84,6 +87,13 @@ pub fn seen(seen: &Seen) -> Seen {
     let text = Regex::new(log).unwrap().replace_all(&text, "<log>");
     let mut seen: Seen = serde_json::from_str(&text).unwrap();
     seen.out = silent(&seen.out);
+    // Whose finding it is was not written down, nor handed over.
+    let reviewer = Regex::new(r#",\s*"reviewer": "[a-z]+-\d+""#).unwrap();
+    let finding = Regex::new(r"(?m)^- [a-z]+, ([a-z]+), by [a-z]+-\d+: ").unwrap();
+    for text in seen.files.iter_mut().filter_map(|(_, text)| text.as_mut()) {
+        let text_then = reviewer.replace_all(text, "");
+        *text = finding.replace_all(&text_then, "- $1: ").into_owned();
+    }
     let records = seen.files.iter_mut().filter(|(path, _)| path.ends_with("transcript.jsonl"));
     for text in records.filter_map(|(_, text)| text.as_mut()) {
         let lines = text.lines().map(|line| {

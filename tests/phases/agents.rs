@@ -34,7 +34,7 @@ fn a_task_goes_from_phase_to_phase_by_itself_but_for_the_advances() {
         assert_eq!(phases.heard("job-ended", agent), 1, "{agent}");
     }
     eventually("no supervisor is left", || processes(phases.scene.root(), None).is_empty());
-    assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("each follows"));
+    assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("chain intact"));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_phase_is_rejected_revised_and_approved() {
     phases.ok(&["deploy", "--prompt", "a"]);
     phases.becomes(0, "REJECTED");
     let shown = phases.ok(&["review-status"]);
-    assert!(shown.contains("- issue, critical: No tests (work.txt:1)"), "{shown}");
+    assert!(shown.contains("- issue, critical, work.txt:1, by reviewer-3: No tests"), "{shown}");
     phases.stop(false).blocks("PHASE REJECTED");
     phases.refused(&["submit"], "was rejected");
     phases.refused(&["review"], "Nothing has changed since review-1");
@@ -102,7 +102,8 @@ fn a_phase_is_rejected_revised_and_approved() {
     phases.refused(&["advance"], "PHASE_NOT_APPROVED: Cannot advance phase");
     phases.ok(&["deploy", "--prompt", "fix it"]);
     phases.becomes(0, "APPROVED");
-    assert!(phases.scene.read("said/worker-5").contains("- No tests"));
+    let told = phases.scene.read("said/worker-5");
+    assert!(told.contains("- issue, critical, work.txt:1, by reviewer-3: No tests"), "{told}");
     let step = &phases.task()["phases"][0];
     assert_eq!((&step["round"], &step["past"][0]["id"]), (&json!(2), &json!("review-1")));
     let moves: Vec<String> = phases.scene.journal(RUN).iter().fold(Vec::new(), |mut all, line| {
@@ -167,11 +168,11 @@ fn limits_on_agents_hold() {
     let phases = Phases::with("CONCURRENT = 1\nTOTAL = 2\n");
     phases.script("worker-1", "sleep 600").script("worker-2", "exit 1");
     phases.ok(&["deploy", "--prompt", "a"]);
-    phases.refused(&["deploy", "--prompt", "b"], "no more than 1 may be at once");
+    phases.refused(&["deploy", "--prompt", "b"], "Agents at work: 1 of at most 1.");
     phases.ok(&["kill", "--agent-id", "worker-1"]);
     phases.ok(&["deploy", "--prompt", "b"]);
     eventually("it has ended", || phases.agent("worker-2")["ended"] == true);
-    phases.refused(&["deploy", "--prompt", "c"], "2 agents were started for this task");
+    phases.refused(&["deploy", "--prompt", "c"], "Started in all: 2 of at most 2.");
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn fifty_agents_at_once_lose_no_event() {
         assert_eq!(phases.heard("job-ended", &agent), 1, "{agent}");
     }
     assert_eq!(phases.scene.read("work.txt").lines().count(), 50);
-    assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("each follows"));
+    assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("chain intact"));
 }
 
 #[test]
@@ -353,7 +354,7 @@ fn any_workflow_can_have_agents_and_their_time_is_limited() {
     assert!(!scene.exists(DIR));
     // Its agents are served the tools of their own workflow; who is none says which he means.
     let ran = scene.run(&["mcp"]);
-    assert!(ran.stderr.contains("`--workflow` names one of: "), "{ran:?}");
+    assert!(ran.stderr.contains("choose a workflow with `--workflow`: "), "{ran:?}");
     let hello = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}\n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}\n";
     let mut command = scene.command();
     command.arg("mcp").env("PHASEGATE_TOKEN", "0~own/x~helper-1");
@@ -389,7 +390,7 @@ fn a_review_under_which_files_change_is_not_made_for_ever() {
     eventually("all have ended", || {
         phases.status(0) == "APPROVED" && phases.agents().iter().all(|agent| agent["ended"] == true)
     });
-    phases.refused(&["advance"], "STALE: The files are not those that review-2 approved");
+    phases.refused(&["advance"], "STALE: 2 reviews of phase 1 'Design' were stale when they ended");
     phases.refused(&["review"], "something changes files while reviewers work");
     let ran = phases.by_person(&["approve", "web", "--force-escalated", "--reason", "a log"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -423,6 +424,38 @@ fn agents_that_cost_too_much_are_the_last() {
     phases.script("worker-1", "echo '{\"type\":\"result\",\"total_cost_usd\":2.5}'; exit 1");
     phases.ok(&["deploy", "--prompt", "x"]);
     eventually("it has ended", || phases.agent("worker-1")["ended"] == true);
-    phases.refused(&["deploy", "--prompt", "y"], "has used up its limit of 2 dollars");
+    phases.refused(&["deploy", "--prompt", "y"], "has used its limit of 2 dollars");
     assert!(phases.stop(false).json.to_string().contains("limit of 2 dollars"));
+    // It is an outcome of its own, and not that the run is stuck; who looks sees it.
+    let last = phases.scene.json(&format!(".phasegate/runs/{RUN}/run.json"));
+    assert_eq!(last["session"]["last"]["answer"]["outcome"], "budget", "{last}");
+    let shown = phases.scene.ok(&["status"]);
+    assert!(shown.contains("2 of 2 dollars") && shown.contains("NO AGENTS: "), "{shown}");
+    assert!(phases.ok(&["status"]).contains("You can: only look."));
+}
+
+#[test]
+fn every_finding_reaches_the_agent_that_fixes_it() {
+    let phases = Phases::new();
+    let finding = |number: usize| json!({ "type": "issue", "severity": "high", "message": format!("{number} {}", "m".repeat(400)), "file": "work.txt", "line": number });
+    let findings = serde_json::Value::from((1..=15).map(finding).collect::<Vec<_>>());
+    phases.scene.file("said/findings.json", findings.to_string());
+    phases.script(
+        "reviewer",
+        "\"$PHASEGATE\" phases verdict --verdict rejected --findings @said/findings.json",
+    );
+    phases.ok(&["deploy", "--prompt", "x"]);
+    phases.becomes(0, "REJECTED");
+    let stop = phases.stop(false).json.to_string();
+    assert!(stop.contains("get_review_status has all 45 of them, whole."), "{stop}");
+    phases.ok(&["deploy", "--prompt", "fix it"]);
+    eventually("it was told", || phases.scene.exists("said/worker-5"));
+    let told = phases.scene.read("said/worker-5");
+    for reviewer in 2..=4 {
+        for number in 1..=15 {
+            let line = format!("work.txt:{number}, by reviewer-{reviewer}: {number} mmm");
+            assert!(told.contains(&line), "{line}: {told}");
+        }
+    }
+    assert!(told.contains(&"m".repeat(400)));
 }

@@ -70,7 +70,7 @@ pub struct Case {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     pub last_message: Option<String>,
-    /// What came of checks, by name.
+    /// The results of checks, by name.
     #[serde(default)]
     pub check: BTreeMap<String, CheckResult>,
     /// What the tree is known by, and what the files are kept under.
@@ -100,6 +100,8 @@ pub struct Case {
     pub tampered: u64,
     /// Why the state is presumed.
     pub problem: Option<String>,
+    /// Why no agent is started any more.
+    pub spent: Option<String>,
     pub expect: Expect,
 }
 
@@ -143,7 +145,7 @@ pub struct Expect {
     pub work: Option<ExpectJob>,
     /// Another job that the event waits for.
     pub job: Option<ExpectJob>,
-    /// The ids of the jobs in the background that are started, and of those that are ended.
+    /// The ids of the background jobs that are started and ended.
     #[serde(default)]
     pub starts: Vec<String>,
     #[serde(default)]
@@ -332,6 +334,9 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
     let place = workflow.document_of("case");
     let problem = case.problem.clone();
     let (name, reviews, tampered) = ("case".into(), case.reviews, case.tampered);
-    let run = RunFacts { name, document: place, problem, reviews, tampered };
+    let spent = case.spent.clone();
+    let facts =
+        RunFacts { name, document: place, problem, reviews, tampered, ..RunFacts::default() };
+    let run = RunFacts { spent, ..facts };
     Ok(decide(&configured, document, &event, &run, Arc::new(evidence)))
 }

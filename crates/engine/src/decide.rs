@@ -16,6 +16,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use minijinja::{Environment, Value};
 
+use possible::Held;
+
 use crate::answer::{Answer, FAULT, NOT_POSSIBLE, Outcome, Until};
 use crate::evidence::{Evidence, GivenEvidence, Recorder};
 use crate::functions::{environment, object};
@@ -47,9 +49,20 @@ pub struct RunFacts {
     pub reviews: u64,
     /// How often somebody else has changed a protected field.
     pub tampered: u64,
+    /// Why no agent is started for it any more: its budget is used up.
+    pub spent: Option<String>,
+    /// Why nothing is started, run or written for it: nobody has consented to what the workflow does.
+    pub untrusted: Option<String>,
+    /// A job is at work that wants the run for itself, so that nothing can be asked.
+    pub busy: bool,
 }
 
 impl RunFacts {
+    /// Why no agent can be started for the run now; none where nothing is in the way.
+    pub fn obstacle(&self) -> Option<&str> {
+        self.untrusted.as_deref().or(self.spent.as_deref())
+    }
+
     fn to_json(&self, workflow: &Workflow) -> Json {
         let dir = self.document.rsplit_once('/').map_or(".", |(dir, _)| dir);
         Json::from([
@@ -60,6 +73,7 @@ impl RunFacts {
             ("reviews", Json::from(i64::try_from(self.reviews).unwrap_or(i64::MAX))),
             ("tampered", Json::from(i64::try_from(self.tampered).unwrap_or(i64::MAX))),
             ("problem", self.problem.as_deref().map_or(Json::Null, Json::from)),
+            ("obstacle", self.obstacle().map_or(Json::Null, Json::from)),
         ])
     }
 }
@@ -250,6 +264,8 @@ struct Deciding<'w> {
     started: Vec<Json>,
     /// Whether it is only looked at what could be asked.
     trial: bool,
+    /// What would not be done, whatever the rules say.
+    held: Held,
 }
 
 impl<'w> Deciding<'w> {
@@ -293,6 +309,7 @@ impl<'w> Deciding<'w> {
             agent,
             started: Vec::new(),
             trial: false,
+            held: Held::of(run),
         }
     }
 
@@ -354,7 +371,7 @@ impl<'w> Deciding<'w> {
         if let Some(derive) = &machine.derive {
             let phase = self.evaluate(derive)?;
             let found = phase.as_str().and_then(|name| machine.phase(name));
-            return found.ok_or_else(|| Fault::new(format!("no phase is called {phase}")));
+            return found.ok_or_else(|| Fault::new(format!("there is no phase {phase}")));
         }
         let place = self.element_name().unwrap_or_else(|| machine.name.to_string());
         match self.object().and_then(|object| object.get(&machine.field)) {

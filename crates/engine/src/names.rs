@@ -19,7 +19,7 @@ pub const GIVEN: &[(&str, &str)] = &[
     ("state", "the state document"),
     (
         "run",
-        "run.name, run.workflow, run.document (its path), run.dir (its folder), run.reviews (how many were begun), run.tampered (how often somebody else changed a protected field), run.problem (why the state is presumed)",
+        "run.name, run.workflow, run.document (its path), run.dir (its folder), run.reviews (how many were begun), run.tampered (how often somebody else changed a protected field), run.problem (why the state is presumed), run.obstacle (why no agent can be started now)",
     ),
     ("event", "event.name, event.session, event.actor and event.reviewed (who has just reviewed)"),
     ("params", "an action's parameters"),
@@ -28,8 +28,8 @@ pub const GIVEN: &[(&str, &str)] = &[
         "the agent that the event is about, that asks, or that is being started; none where there is none",
     ),
     ("agents", "the agents of the run, each with id, kind, role, status, ended, ok and its facts"),
-    ("can", "in a text: the actions that would be accepted now from whoever asks"),
-    ("check", "check.NAME: what came of a check of that name"),
+    ("can", "in a text: the actions that this caller could take now"),
+    ("check", "check.NAME: the result of the check of that name"),
     (
         "guards",
         "patterns of the files that results of checks rest on: each check's `guards`, and the words of its command",

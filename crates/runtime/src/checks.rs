@@ -12,7 +12,7 @@ use crate::jobs::{Ended, Record};
 use crate::project::Project;
 use crate::tree::Tree;
 
-/// The checks of a workflow in a project, and what came of them.
+/// The checks of a workflow in a project, and their results.
 #[derive(Debug)]
 pub struct Checks {
     tree: Tree,

@@ -157,8 +157,8 @@ impl Tally {
         let dollars = self.micro_dollars / 1_000_000;
         (dollars >= limit).then(|| {
             format!(
-                "run {run} has used up its limit of {limit} dollars, so no agent works on it any more. Raise \
-                 `dollars` in the limits of the configuration to go on"
+                "Run {run} has used its limit of {limit} dollars ({dollars} are spent), so no agent works on it. \
+                 Raise `dollars` in the limits of the configuration to go on."
             )
         })
     }
@@ -172,6 +172,11 @@ impl Tally {
         now: &Situation,
     ) -> (Option<Answer>, Vec<String>) {
         self.note(now);
+        // Before the others: without money, nothing that a block asks for can be done by an agent.
+        if let Some(why) = self.spent(run, limits) {
+            self.blocks_in_a_row -= 1;
+            return (Some(Answer::allow_saying(Outcome::Budget, why)), Vec::new());
+        }
         let most = limits.same_reason.unwrap_or(0);
         // A workflow that wants to insist more often may.
         let same = if most == 0 { 0 } else { most.max(now.patience) };
@@ -182,21 +187,21 @@ impl Tally {
                 same,
                 Outcome::Stuck,
                 "times the same reason while nothing changed",
-                "Say something new to the agent".to_string(),
+                "Give the agent a new hint".to_string(),
             ),
             (
                 self.returns,
                 limits.returns.unwrap_or(0),
                 Outcome::Stuck,
                 "returns to a state that the run had moved on from",
-                "Say something new to the agent".into(),
+                "Give the agent a new hint".into(),
             ),
             (
                 self.blocks_in_a_row,
                 limits.blocks_in_a_row.unwrap_or(0),
                 Outcome::Capped,
                 "blocks in a row",
-                "Say something to the agent to go on".into(),
+                "Send the agent a message to go on".into(),
             ),
             (
                 self.blocks + 1,

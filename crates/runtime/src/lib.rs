@@ -27,7 +27,7 @@ pub mod store;
 mod tree;
 pub mod trust;
 mod whole_file;
-mod witness;
+pub mod witness;
 pub mod words;
 mod workspace;
 pub mod world;

@@ -9,12 +9,12 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use phasegate_engine::digest::digest;
 use phasegate_engine::functions::filename;
 
-use crate::bindings::state_folder;
+use crate::bindings::{remove_older, state_folder};
 use crate::ledger::Position;
 use crate::outside::{self, MAX_SETTINGS};
 use crate::paths;
@@ -25,6 +25,19 @@ const FORMAT: &str = "1";
 
 /// How much of a digest names a project.
 const NAME: usize = 32;
+
+/// How long a run is remembered of which nothing is heard.
+const MAX_AGE: Duration = Duration::from_hours(180 * 24);
+
+/// Forgets runs of which nothing was heard for long, and projects without any.
+pub fn prune() {
+    let Some(folder) = state_folder().map(|folder| folder.join("witness")) else { return };
+    for project in fs::read_dir(folder).into_iter().flatten().flatten() {
+        remove_older(&project.path(), MAX_AGE);
+        // One that still has runs stays.
+        let _ = fs::remove_dir(project.path());
+    }
+}
 
 /// What is remembered of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]

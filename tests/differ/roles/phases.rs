@@ -19,7 +19,7 @@ until [ -e \"go/$PHASEGATE_AGENT\" ]; do sleep 0.02; done
 ";
 
 pub fn opening() -> Trace {
-    let config = "[workflow.phases.const]\nWORKER = [\"sh\", \"waits.sh\"]\nREVIEWER = [\"sh\", \"waits.sh\"]\nREVIEWERS = [\"tests\", \"security\", \"style\"]\nROUNDS = 3\n";
+    let config = "[workflow.phases.const]\nWORKER = [\"sh\", \"waits.sh\"]\nREVIEWER = [\"sh\", \"waits.sh\"]\nREVIEWERS = [\"tests\", \"security\", \"style\"]\nROUNDS = 3\nREPLACEMENTS = 2\n";
     let committed =
         [("waits.sh", WAITS), ("work.txt", ""), (".gitignore", "home/\n.phasegate/\ngo/\n")];
     let committed = committed.map(|(path, text)| (path.to_string(), text.to_string()));

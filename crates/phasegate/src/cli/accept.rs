@@ -26,7 +26,7 @@ pub struct Options {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     caller::must_be_human("accepting a change")?;
     if options.reason.trim().is_empty() {
-        return Err(Failed("say why, with --reason: it is for the journal".into()));
+        return Err(Failed("give a reason with --reason; it goes into the journal".into()));
     }
     let gate = Gate::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
@@ -42,14 +42,14 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         if !is_tampered {
             let id = &run.id;
             print::line(&format!(
-                "Run {id} keeps to the present definition, and nobody else has changed it."
+                "Run {id} already follows the present definition, and nothing else was changed from outside."
             ));
         }
         return Ok(ExitCode::SUCCESS);
     }
     let event = Event { params: reason(), ..event("accept-definition") };
     gate.accept_definition(&run, &event)?;
-    print::line(&format!("Run {} keeps to the definition as it is now.", run.id));
+    print::line(&format!("Run {} now follows the present definition.", run.id));
     let workflow = gate.workflow(&run.id.workflow)?;
     if !gate.is_trusted(&workflow) {
         let name = &workflow.name;

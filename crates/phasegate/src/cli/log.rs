@@ -34,7 +34,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         if let Some(change) = gate.contradiction(&run) {
             return Err(Failed(format!("run {}: {change}", run.id)));
         }
-        print::line(&format!("{}: {count} lines, and each follows from the one before", run.id));
+        print::line(&format!("{}: {count} entries, chain intact", run.id));
         return Ok(ExitCode::SUCCESS);
     }
     let lines = match options.last {

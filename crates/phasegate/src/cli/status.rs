@@ -22,9 +22,12 @@ fn armed(run: &Found) -> String {
             format!("the hook fired {}", when::ago(fired))
         }
         (Some(since), _) | (None, Some(since)) => {
-            format!("armed, but no hook has fired since {}", when::clock(since))
+            format!(
+                "waiting for an agent: no session has stopped here since {}",
+                when::clock(since)
+            )
         }
-        (None, None) => "armed, but no hook has fired yet".into(),
+        (None, None) => "waiting for an agent: no session has stopped here yet".into(),
     }
 }
 
@@ -58,7 +61,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     }
     if runs.is_empty() && faults.is_empty() {
         print::line(
-            "There is no run in this project. `phasegate list` shows the workflows that can be started.",
+            "This project has no run. `phasegate list` shows the workflows that can be started.",
         );
     }
     let width = runs.iter().map(|run| run.id.to_string().len()).max().unwrap_or(0);
@@ -76,7 +79,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::row(&format!("{warning} {opening}"));
     }
     if has_more {
-        print::line("Other runs are over: `phasegate status --all` shows them.");
+        print::line("Other runs have ended; `phasegate status --all` shows them.");
     }
     for fault in &faults {
         print::note(&print::one_line(&format!("problem: {fault}")));
@@ -145,9 +148,11 @@ fn facts(project: &Project, run: &Found, report: &Report) -> Vec<String> {
             .push(format!("{}{all} blocks, {}{row} in a row", tally.blocks, tally.blocks_in_a_row));
         facts.push(format!("{}{} minutes of work", tally.seconds / 60, of(limits.minutes)));
         if tally.reviews > 0 {
+            facts.push(format!("{}{} reviews", tally.reviews, of(limits.reviews)));
+        }
+        if tally.reviews > 0 || tally.micro_dollars > 0 {
             let dollars = tally.micro_dollars / 1_000_000;
-            let (reviews, cost) = (of(limits.reviews), of(limits.dollars));
-            facts.push(format!("{}{reviews} reviews, {dollars}{cost} dollars", tally.reviews));
+            facts.push(format!("{dollars}{} dollars", of(limits.dollars)));
         }
     }
     if !report.condition.is_over() {

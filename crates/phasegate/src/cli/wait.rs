@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run; by default the only one
+    /// The run; needed only if there are several
     run: Option<String>,
     /// How long to wait at most
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -66,7 +66,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
                 }));
             } else {
                 let told = headline.map_or(status, |headline| print::headline(&headline));
-                let nothing = if changed { "" } else { "nothing has happened: " };
+                let nothing = if changed { "" } else { "nothing happened: " };
                 print::line(&format!("{name}: {nothing}{told}"));
             }
             return Ok(if changed { ExitCode::SUCCESS } else { ExitCode::FAILURE });

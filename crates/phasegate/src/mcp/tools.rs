@@ -35,7 +35,7 @@ const MAX_MESSAGE: usize = 9_000;
 /// Who is at the other end.
 #[derive(Clone, Debug)]
 pub enum Who {
-    /// Whoever has others work.
+    /// The orchestrator, which has others work.
     Orchestrator,
     /// An agent, by its token.
     Agent(String),
@@ -253,7 +253,7 @@ impl Tools {
 fn caller(gate: &Runs, workflow: &Workflow, who: &Who) -> Result<Caller, GateError> {
     match who {
         Who::Agent(token) => gate.caller_with(token),
-        // A workflow without agents has only whoever works.
+        // A workflow without agents has only the worker itself.
         Who::Orchestrator if !workflow.has_agents() => {
             Ok(Caller { actor: Actor::Worker, agent: None })
         }
@@ -263,7 +263,12 @@ fn caller(gate: &Runs, workflow: &Workflow, who: &Who) -> Result<Caller, GateErr
 }
 
 fn tool_name(action: &Action) -> String {
-    action.name.replace(' ', "_")
+    tool_named(&action.name)
+}
+
+/// What the tool of an action is called.
+fn tool_named(action: &str) -> String {
+    action.replace(' ', "_")
 }
 
 fn tool(workflow: &Workflow, action: &Action) -> Tool {
@@ -280,7 +285,7 @@ fn tool(workflow: &Workflow, action: &Action) -> Tool {
 }
 
 fn run_schema() -> Value {
-    json!({ "type": "string", "description": "The run; by default the only one" })
+    json!({ "type": "string", "description": "The run; needed only if there are several" })
 }
 
 fn waiting() -> Tool {
@@ -409,6 +414,12 @@ fn told(gate: &Runs, found: &Found, event: &Event) -> Map<String, Value> {
         Err(error) => Err(error.to_string()),
     });
     let mut told = members.unwrap_or_else(|why| one("guidance_problem", shorten(&why)));
+    // Actions are called by the names of their tools here.
+    if let Some(Value::Array(can)) = told.get_mut("guidance").and_then(|it| it.get_mut("can")) {
+        for name in can {
+            *name = name.as_str().map(tool_named).into();
+        }
+    }
     told.insert("revision".into(), found.ledger.position.seq.into());
     told
 }

@@ -97,7 +97,8 @@ impl Runs<'_> {
             root.join(&found.place).to_string_lossy().into_owned()
         };
         let (reviews, tampered) = (found.ledger.work.tally.reviews, found.ledger.tamper.count);
-        RunFacts { name: found.id.name.clone(), document, problem, reviews, tampered }
+        let (name, spent) = (found.id.name.clone(), self.spent(found));
+        RunFacts { name, document, problem, reviews, tampered, spent, ..RunFacts::default() }
     }
 
     fn presume(&self, found: &Found, workflow: &Workflow, text: TextId) -> Result<Read, GateError> {

@@ -8,6 +8,7 @@ use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{TextId, Workflow};
 
 use super::document::Read;
+use super::jobs;
 use super::{Found, GateError, Runs};
 use crate::world::{ClientReport, World};
 
@@ -37,7 +38,7 @@ impl Runs<'_> {
     /// What programs are told about a run with every answer.
     pub fn guidance(&self, found: &Found, event: &Event) -> Result<Json, GateError> {
         if found.ledger.session.cancelled.is_some() {
-            let action = format!("Run {} was cancelled: nothing more can be done in it.", found.id);
+            let action = format!("Run {} was cancelled. Nothing more can be done in it.", found.id);
             let none = Json::from(Vec::<Json>::new());
             let status = Json::from("CANCELLED");
             let own = [("status", status), ("action", Json::from(action)), ("can", none)];
@@ -45,7 +46,7 @@ impl Runs<'_> {
         }
         let workflow = self.workflow_of(found)?;
         let Read { document, problem, .. } = self.read(found, &workflow)?;
-        let run = self.run_facts(found, problem);
+        let run = self.facts_now(&workflow, found, problem);
         let world = self.seen_now(&workflow, found, &ClientReport::default());
         Ok(guidance(&workflow, document, event, &run, world)?)
     }
@@ -66,6 +67,15 @@ impl Runs<'_> {
         self.world(workflow, &self.jobs_of(found), told, &[])
     }
 
+    /// What a text about a run sees as `run`, with what stands in the way of actions.
+    fn facts_now(&self, workflow: &Workflow, found: &Found, problem: Option<String>) -> RunFacts {
+        RunFacts {
+            untrusted: self.untrusted(workflow, &found.id),
+            busy: jobs::alone(&found.ledger).is_some(),
+            ..self.run_facts(found, problem)
+        }
+    }
+
     pub(super) fn show_told(
         &self,
         workflow: &Workflow,
@@ -75,7 +85,7 @@ impl Runs<'_> {
         told: &ClientReport,
     ) -> Result<String, GateError> {
         let Read { document, problem, .. } = self.read(found, workflow)?;
-        let run = self.run_facts(found, problem);
+        let run = self.facts_now(workflow, found, problem);
         let world = self.seen_now(workflow, found, told);
         Ok(render(workflow, text, Some(document), event, &run, world)?)
     }
