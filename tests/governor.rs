@@ -46,7 +46,7 @@ fn a_long_healthy_run_reaches_no_limit() {
         scene.result(entry, true, "g");
         scene.stop_again().blocks(&format!("{} of 200", 199 - entry));
     }
-    assert!(scene.ok(&["status"]).contains("200 of 2000 blocks, 200 of 500 in a row"));
+    assert!(scene.ok(&["status", "-v"]).contains("200 of 2000 blocks; 200 of 500 blocks in a row"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod agents;
 mod attacks;
 mod crashes;
 mod guidance;
-mod mcp;
+pub mod mcp;
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -362,14 +362,14 @@ pub enum ValueText {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(
     untagged,
-    expecting = "a file in `templates/`, { patch = \"snapshot\" } or { copies = \"paths\" }"
+    expecting = "a file in `templates/`, { patch = \"changes(…)\" } or { copies = \"paths\" }"
 )]
 pub enum WriteText {
     /// A file in `templates/`.
     Template(String),
     Patch {
-        /// An expression for what the files were kept under: the patch that leads from there to the files
-        /// as they are now. Where it is none, nothing is written.
+        /// An expression for `changes(…)`: the patch that makes them. Where it is none, or they cannot be told,
+        /// nothing is written.
         patch: String,
     },
     Copies {

@@ -160,7 +160,7 @@ pub struct Rule {
 pub enum Written {
     /// A text.
     Text(TextId),
-    /// The patch from the files that were kept under this name to the files as they are now.
+    /// The patch that makes these changes.
     Patch(Expression),
     /// Copies of these files.
     Copies(Expression),

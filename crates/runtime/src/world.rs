@@ -187,14 +187,14 @@ impl Evidence for World {
         self.checks.as_ref()?.tree()
     }
 
-    fn snapshot(&self) -> Option<String> {
-        self.checks.as_ref()?.files().keep().ok()?
+    fn snapshot(&self, beside: &[String]) -> Option<String> {
+        self.checks.as_ref()?.files().keep(beside).ok()?
     }
 
-    fn changes(&self, base: &str) -> Result<Changes, NoEvidence> {
+    fn changes(&self, base: &str, beside: &[String]) -> Result<Changes, NoEvidence> {
         let none = || NoEvidence::Unreadable("the files are not looked at".into());
         let tree = self.checks.as_ref().ok_or_else(none)?.files();
-        tree.changes(base).map_err(NoEvidence::Unreadable)
+        tree.changes(base, beside).map_err(NoEvidence::Unreadable)
     }
 
     fn applied(&self, base: &str, patch: &[u8]) -> Option<String> {

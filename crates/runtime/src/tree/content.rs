@@ -22,7 +22,7 @@ use sha1_smol::{Digest, Sha1};
 
 use crate::git;
 use crate::outside::{self, MAX_RECORD};
-use crate::paths::Walk;
+use crate::paths::{self, Walk};
 
 /// How long a file must have been left alone before its times tell that it is the same.
 const SETTLED: i128 = 2_000_000_000;
@@ -48,7 +48,7 @@ pub(crate) struct Content {
 /// # Errors
 /// Where its files cannot be listed.
 pub(crate) fn look(root: &Path, memory: &Path, apart: &[String]) -> Result<Content, String> {
-    let Gathered { files, beside, notes } = gather(root, memory, apart)?;
+    let Gathered { files, beside, notes } = gather(root, memory, apart, &[])?;
     let mut name = files.digest().to_string();
     if !beside.is_empty() {
         let all = [&name].into_iter().chain(&beside).map(String::as_bytes);
@@ -67,15 +67,20 @@ pub(super) struct Gathered {
     notes: Vec<String>,
 }
 
-/// Looks at every file of the tree, as [`look`] does.
+/// Looks at every file of the tree, as [`look`] does, and at these, whether git ignores them or not.
 ///
 /// # Errors
 /// Where its files cannot be listed.
-pub(super) fn gather(root: &Path, memory: &Path, apart: &[String]) -> Result<Gathered, String> {
+pub(super) fn gather(
+    root: &Path,
+    memory: &Path,
+    apart: &[String],
+    named: &[String],
+) -> Result<Gathered, String> {
     let mut notes: Vec<String> = Vec::new();
     let mut beside: Vec<String> = Vec::new();
     let all = || Walk::new(root).files("**").map_err(|why| why.to_string());
-    let paths = match git::files(root) {
+    let listed = match git::files(root) {
         Ok(Some(files)) => {
             beside.extend(files.ignoring);
             notes.extend(files.notes);
@@ -97,7 +102,8 @@ pub(super) fn gather(root: &Path, memory: &Path, apart: &[String]) -> Result<Gat
     };
     let mut known = Memory::read(memory);
     let (mut files, mut unread) = (Folder::default(), Vec::new());
-    for path in paths.iter().filter(|path| !is_apart(path)) {
+    let named = named.iter().filter(|path| paths::inside(root, path).is_ok());
+    for path in listed.iter().chain(named).filter(|path| !is_apart(path)) {
         match known.content(root, path) {
             Ok(Some((mode, digest))) => files.add(path, mode, digest),
             Ok(None) => {}
