@@ -79,6 +79,9 @@ pub struct Head {
     pub presumed: Option<Spanned<String>>,
     /// An environment variable: while it is 1, no run of the workflow is looked at.
     pub disable: Option<String>,
+    /// Whether it holds every session of the project that changes files, without being started.
+    #[serde(default)]
+    pub standing: bool,
     /// What an agent is told about the run when its session starts or goes on after a compaction.
     #[schemars(with = "Option<Text>")]
     pub note: Option<Spanned<Text>>,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use phasegate_engine::functions::filename;
 use phasegate_engine::workflow::Workflow;
 
-use crate::bindings::state_folder;
+use crate::config::state_folder;
 use crate::paths;
 use crate::project::Project;
 use crate::workspace::place::Place;

@@ -14,7 +14,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use phasegate_engine::digest::digest;
 use phasegate_engine::functions::filename;
 
-use crate::bindings::{remove_older, state_folder};
+use crate::bindings::remove_older;
+use crate::config::state_folder;
 use crate::ledger::Position;
 use crate::outside::{self, MAX_SETTINGS};
 use crate::paths;

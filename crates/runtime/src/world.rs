@@ -46,6 +46,16 @@ impl ClientReport {
         self.client.used_tools(self.current_transcript()?)
     }
 
+    /// Whether the agent used a tool since a moment that can change files, as far as the transcript says.
+    pub fn wrote_since(&self, since: Timestamp) -> Option<bool> {
+        self.client.wrote_since(self.current_transcript()?, since)
+    }
+
+    /// Whether the user spoke since a moment, as far as the transcript says.
+    pub fn prompted_since(&self, since: Timestamp) -> Option<bool> {
+        self.client.prompted_since(self.current_transcript()?, since)
+    }
+
     /// The transcript, up to date.
     fn current_transcript(&self) -> Option<&Path> {
         let path = self.transcript.as_deref()?;
