@@ -46,7 +46,7 @@ fn an_edited_ledger_is_told() {
         &|ledger| ledger["position"]["removed"] = true.into(),
         &|ledger| {
             ledger["session"]["owner"] =
-                json!({ "session": "other", "seen": jiff::Timestamp::now() })
+                json!({ "session": "other", "seen": jiff::Timestamp::now() });
         },
         &|ledger| ledger["tamper"]["protected"]["phase"] = "\"complete\"".into(),
     ];

@@ -273,9 +273,10 @@ impl Gate<'_> {
             }
             let told = self.within(run, |locked| {
                 let event = Event::new(TAMPERED, Actor::Engine);
-                Ok(match locked.is_contradicted {
-                    true => Then::Write(locked.note(line_about(event, Timestamp::now())), ()),
-                    false => Then::Nothing(()),
+                Ok(if locked.is_contradicted {
+                    Then::Write(locked.note(line_about(event, Timestamp::now())), ())
+                } else {
+                    Then::Nothing(())
                 })
             });
             match told {

@@ -190,7 +190,13 @@ impl<'a> Locked<'a> {
     }
 }
 
-impl Open<'_> {
+impl<'a> Open<'a> {
+    /// A run that begins: it has no document yet.
+    pub(super) fn begun(run: Locked<'a>, workflow: Arc<Workflow>) -> Open<'a> {
+        let (read, before, document) = (Read::nothing(), String::new(), Json::object());
+        Open { run, workflow, read, before, document, is_put_back: false, former: None }
+    }
+
     /// The text of the document after a step, if the step has changed it.
     pub(super) fn written(&self, step: &Step) -> Option<Vec<u8>> {
         step.changed.then(|| restyle(&step.document, &self.read.text))
