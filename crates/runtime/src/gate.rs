@@ -23,6 +23,7 @@ mod stop;
 mod stored;
 mod tamper;
 mod transaction;
+mod trees;
 mod waits;
 mod withhold;
 
