@@ -199,6 +199,9 @@ pub struct Stands {
     /// The tree that it was done with last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
+    /// The tree at the last stop that it was asked about, before its jobs ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Baseline>,
     /// When a person last said something to the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompted: Option<Timestamp>,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use phasegate_clients::MAX_REASON;
-use phasegate_engine::answer::{Answer, Until};
+use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::decide;
 use phasegate_engine::definition::MayCancel;
 use phasegate_engine::digest::digest;
@@ -13,6 +13,7 @@ use phasegate_engine::workflow::Workflow;
 
 use super::put::{Attempt, Progress, refusal};
 use super::repeat::follow;
+use super::standing::note_done;
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::trees::note_checks;
@@ -160,12 +161,15 @@ fn advance(ledger: &mut Ledger, workflow: &Workflow, step: &Step) -> bool {
     ledger.position.finished = None;
     ledger.position.removed = false;
     let outer = workflow.outer();
-    let ends = outer.phase(&step.to).is_some_and(|phase| outer.get(phase).ends.is_some())
-        && !ledger.is_left_by_hand(&step.to);
-    if ends {
+    let outcome = outer.phase(&step.to).and_then(|phase| outer.get(phase).ends);
+    let outcome = outcome.filter(|_| !ledger.is_left_by_hand(&step.to));
+    if outcome.or(step.answer.outcome()) == Some(Outcome::Done) {
+        note_done(&mut ledger.session);
+    }
+    if outcome.is_some() {
         ledger.session.disown();
     }
-    ends
+    outcome.is_some()
 }
 
 /// The jobs in the background that a step starts, by id.
