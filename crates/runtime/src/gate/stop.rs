@@ -8,7 +8,7 @@ use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::Reentry;
 use phasegate_engine::events::STOP;
-use phasegate_engine::job::{Bound, Gives, Job};
+use phasegate_engine::job::{Bound, Gives};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Effect, Event, Step};
 
@@ -249,9 +249,8 @@ impl Gate<'_> {
         }
         let mut step = self.decide(&mut open, &event, &stop.told, attempt);
         // What is still being made is not reviewed.
-        let judges = |job: &Job| job.manner.gives == Gives::Verdict;
         open.run.ledger.session.waits.until = None;
-        let judges = step.wants.as_deref().is_some_and(judges);
+        let judges = judges(&step);
         if stop.is_planning && starts_agent(&step) {
             let why = words::sentence(&found.id.to_string(), &step.to, Because::PlanMode);
             step.undo(Answer::waiting(Until::Human, why));
@@ -356,6 +355,11 @@ impl Gate<'_> {
             step.let_go(Answer::allow_saying(Outcome::Stuck, message));
         }
     }
+}
+
+/// Whether a step wants a verdict.
+fn judges(step: &Step) -> bool {
+    step.wants.as_ref().is_some_and(|job| job.manner.gives == Gives::Verdict)
 }
 
 /// Whether a step has an agent begin to work or to judge. In plan mode nobody has asked for that.
