@@ -254,7 +254,7 @@ fn a_cancelled_run_stays_cancelled_without_its_ledger() {
     scene.stop().blocks("1 of 1");
     scene.ok_by_hand(&["cancel"]);
     scene.file(".phasegate/runs/triage/web/run.json", "{ broken");
-    scene.stop().allows();
+    scene.stop().allows_saying("`ledger` was changed from that of line 2 to nothing");
     scene.stop().allows();
 }
 
@@ -309,6 +309,7 @@ fn a_ledger_of_version_0_1_0_is_taken_over_once() {
         "definition_copy": ledger["definition"]["copy"],
     });
     std::fs::remove_file(scene.path(new)).unwrap();
+    std::fs::remove_dir_all(scene.path("home/.local/state/phasegate/witness")).unwrap();
     scene.file(old, flat.to_string());
     scene.stop_of("other", false).allows();
     scene.result(0, true, "g");

@@ -158,7 +158,10 @@ impl Seen<'_> {
         let texts = [it.note, it.unreadable, it.presumed, it.guidance];
         let transcript = it.transcript.map(|(place, line)| [place, line].map(|it| self.text(it)));
         let texts = (texts.map(|text| text.map(|text| self.text(text))), transcript);
-        let place = (&it.name, &it.about, &it.document, &it.fallback, &it.updated, &it.protected);
+        // What others may change as well was protected, and reported as tampering.
+        let mut noticed: Vec<&String> = it.protected.iter().chain(&it.watched).collect();
+        noticed.sort();
+        let place = (&it.name, &it.about, &it.document, &it.fallback, &it.updated, noticed);
         let stops = (it.reentry, it.patience, it.block_exit, it.way_out);
         let bindings = it.machines.iter().map(|machine| {
             let binding = machine.binding.as_ref();

@@ -52,6 +52,24 @@ pub fn was_undecided(seen: &Seen) -> bool {
     seen.journal.iter().any(notes)
 }
 
+/// Whether something was done behind the gate's back about which more is done today: protected fields are put back,
+/// and an end by hand is said also where the run is a new one in the place of one that was over. What follows has
+/// another beginning.
+pub fn parts_ways(was: &Seen, now: &Seen) -> bool {
+    let ended = |seen: &Seen| {
+        let is_note = |note: &Value| {
+            note.as_str().is_some_and(|it| {
+                it.contains("has ended it in phase") || it.contains("from outside Phasegate")
+            })
+        };
+        let notes =
+            |line: &Value| line["notes"].as_array().is_some_and(|notes| notes.iter().any(is_note));
+        seen.journal.iter().any(notes)
+    };
+    let is_put_back = now.journal.iter().any(|line| line["event"]["name"] == "put-back");
+    is_put_back || ended(now) && !ended(was)
+}
+
 /// An answer without the sentences that 0.1.0 did not say: why a stop was let go that the workflow itself has
 /// no words for, and what was said at the last stop.
 fn silent(out: &str) -> String {

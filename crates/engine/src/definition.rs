@@ -97,10 +97,17 @@ pub struct Head {
     pub transcript: Option<TranscriptText>,
     /// A field that is set to the time of every change.
     pub updated: Option<String>,
-    /// Fields that only the rules may change, by path. A change from outside is noticed, journaled
+    /// Fields that only the rules may change, by path. A change from outside is put back, journaled
     /// and shown.
     #[serde(default)]
     pub protected: Vec<String>,
+    /// Fields that others may change as well, by path. A change from outside is shown; a number that
+    /// becomes smaller counts as tampering.
+    #[serde(default)]
+    pub watched: Vec<String>,
+    /// What becomes of a run that was tampered with.
+    #[serde(default)]
+    pub on_tamper: OnTamper,
     /// What a stop that follows a block means.
     #[serde(default)]
     pub reentry: Reentry,
@@ -159,6 +166,19 @@ pub enum MayCancel {
     Everybody,
     /// A person, in a terminal outside the client.
     Human,
+}
+
+/// What becomes of a run of which somebody else has changed what only the rules may.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnTamper {
+    /// The person is told, and the run does not end as done before a person has accepted it.
+    #[default]
+    Tell,
+    /// The agent is also held before that, and nobody else ends the run by its phase.
+    Hold,
+    /// The rules decide, by `run.tampered`; nothing is put back.
+    Rules,
 }
 
 /// What a stop that follows a block means.

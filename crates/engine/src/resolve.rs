@@ -182,6 +182,8 @@ impl Resolver<'_> {
             guidance,
             updated: head.updated.clone(),
             protected: head.protected.clone(),
+            watched: head.watched.clone(),
+            on_tamper: head.on_tamper,
             reentry: head.reentry,
             patience: head.patience,
             block_exit: head.block_exit,

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::actor::Actor;
 use crate::answer::{Outcome, Until};
-use crate::definition::{MayCancel, ParamType, Reentry};
+use crate::definition::{MayCancel, OnTamper, ParamType, Reentry};
 use crate::diagnostic::Source;
 use crate::identity::Identity;
 use crate::job::Bound;
@@ -46,6 +46,9 @@ pub struct Workflow {
     pub updated: Option<String>,
     /// Paths of fields that only the rules may change.
     pub protected: Vec<String>,
+    /// Paths of fields that others may change as well, visibly.
+    pub watched: Vec<String>,
+    pub on_tamper: OnTamper,
     pub reentry: Reentry,
     pub patience: u32,
     pub block_exit: u8,

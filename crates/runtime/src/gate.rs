@@ -25,6 +25,7 @@ mod tamper;
 mod transaction;
 mod trees;
 mod waits;
+mod withhold;
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -23,6 +23,12 @@ use crate::tree::Written;
 /// How many readings are remembered to tell whether something has changed.
 const MAX_READINGS: usize = 256;
 
+/// How many changes from outside are remembered.
+const MAX_TAMPERED: usize = 16;
+
+/// How much of a value is told.
+const MAX_TOLD: usize = 80;
+
 /// The version of the format that is written. Version 1 was flat, and is read by [`v1`].
 pub const SCHEMA: u32 = 2;
 
@@ -61,6 +67,9 @@ pub struct Ledger {
     pub session: Session,
     #[serde(default)]
     pub work: Work,
+    /// The digest of its text as it is stored; empty where it is not.
+    #[serde(skip)]
+    pub stored: String,
 }
 
 /// How far a run has come, in its journal and in its document.
@@ -70,6 +79,9 @@ pub struct Position {
     /// The number of the last journal line, and its hash.
     pub seq: u64,
     pub head: String,
+    /// How often the ledger was written.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub turn: u64,
     /// The place of the state document.
     pub document: String,
     /// The phase that our last step led to, or in which somebody else has ended the run.
@@ -128,6 +140,24 @@ pub struct Tamper {
     /// How many there were.
     #[serde(skip_serializing_if = "is_zero")]
     pub count: u64,
+    /// How many of them a person has accepted.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub accepted: u64,
+}
+
+impl Tamper {
+    /// Writes a change down that was not ours.
+    pub fn note(&mut self, change: Tampered) {
+        self.changes.push(change);
+        self.count += 1;
+        let more = self.changes.len().saturating_sub(MAX_TAMPERED);
+        self.changes.drain(..more);
+    }
+
+    /// Whether there are changes that no person has accepted.
+    pub fn is_open(&self) -> bool {
+        self.count > self.accepted
+    }
 }
 
 /// What concerns the session that works on a run, and the user.
@@ -283,8 +313,12 @@ pub struct Tampered {
 
 impl fmt::Display for Tampered {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        let Tampered { field, from, to, .. } = self;
-        write!(out, "`{field}` was changed from {from} to {to}, and not by Phasegate")
+        let [from, to] =
+            [&self.from, &self.to].map(|value| match value.char_indices().nth(MAX_TOLD) {
+                Some((end, _)) => format!("{}…", &value[..end]),
+                None => value.clone(),
+            });
+        write!(out, "`{}` was changed from {from} to {to}, and not by Phasegate", self.field)
     }
 }
 
@@ -406,7 +440,9 @@ impl Ledger {
             }
         }
         let is_known = !old.definition.digest.is_empty();
-        Ledger { definition: if is_known { old.definition } else { self.definition }, work, ..old }
+        let definition = if is_known { old.definition } else { self.definition };
+        let position = Position { turn: self.position.turn, ..old.position };
+        Ledger { definition, work, position, stored: self.stored, ..old }
     }
 
     /// The ledger of the next run with the same document: only the journal goes on.
@@ -417,9 +453,11 @@ impl Ledger {
             schema: self.schema,
             run: self.run.clone(),
             started_at: Some(now),
+            stored: self.stored.clone(),
             position: Position {
                 seq: self.position.seq,
                 head: self.position.head.clone(),
+                turn: self.position.turn,
                 ..Position::default()
             },
             session: Session {

@@ -90,7 +90,7 @@ fn paths(workflow: &Workflow, source: &Arc<Source>, found: &mut Diagnostics) {
             check(id, std::slice::from_ref(updated), span);
         }
     }
-    for path in &workflow.protected {
+    for path in workflow.protected.iter().chain(&workflow.watched) {
         let at = source.text.find(&format!("\"{path}\"")).unwrap_or(0);
         let path: Vec<String> = path.split('.').map(str::to_string).collect();
         check(OUTER, &path, at..at);

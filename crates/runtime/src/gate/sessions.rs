@@ -4,15 +4,18 @@ use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::Answer;
-use phasegate_engine::step::Event;
+use phasegate_engine::step::{Actor, Event};
 
 use super::standing::{StandingGate, is_for};
-use super::transaction::Then;
+use super::transaction::{Then, line_about};
 use super::{Found, Gate, GateError, Runs};
 use crate::bindings;
 use crate::git;
 use crate::ledger::{Ledger, Owner};
 use crate::world::ClientReport;
+
+/// The event of a line that says what the second witness knows.
+const TAMPERED: &str = "tampered";
 
 /// How long ago a folder may have been changed that is taken for what a session works on.
 const RECENTLY: SignedDuration = SignedDuration::from_hours(24);
@@ -236,6 +239,34 @@ impl Gate<'_> {
                     run.id,
                     cancelled.from()
                 )),
+                Err(error) => notes.push(format!("run {}: {error}", run.id)),
+            }
+        }
+        notes
+    }
+
+    /// What the second witness says of runs that seem to be over or somebody else's, and so are not asked. It is
+    /// said once.
+    pub(super) fn attested(&self, runs: &[Found], session: Option<&str>) -> Vec<String> {
+        let now = Timestamp::now();
+        let is_asked = |run: &Found| {
+            run.is_open(&self.workspace) && standing(&run.ledger, session, now) != Standing::Foreign
+        };
+        let mut notes = Vec::new();
+        for run in runs.iter().filter(|run| !is_asked(run)) {
+            if self.contradiction(run).is_none() {
+                continue;
+            }
+            let told = self.within(run, |locked| {
+                let event = Event::new(TAMPERED, Actor::Engine);
+                Ok(if locked.is_contradicted {
+                    Then::Write(locked.note(line_about(event, Timestamp::now())), ())
+                } else {
+                    Then::Nothing(())
+                })
+            });
+            match told {
+                Ok(((), written)) => notes.extend(written.notes),
                 Err(error) => notes.push(format!("run {}: {error}", run.id)),
             }
         }
