@@ -172,13 +172,29 @@ fn machines_names_and_paths_that_lead_nowhere_are_refused() {
 }
 
 #[test]
-fn a_workflow_cannot_be_called_like_a_command() {
+fn a_workflow_can_be_called_like_a_command() {
     let scene = Scene::new();
-    let text = "name = \"status\"\nabout = \"a\"\ninitial = \"a\"\n[phase.a]\nfinal = true\n";
+    let text = "name = \"status\"\nabout = \"a\"\ninitial = \"a\"\n[action.end]\nabout = \"b\"\n[phase.a]\n\
+                rules = [{ on = \"stop\", block = \"Go on.\" }, { on = \"end\", goto = \"b\" }]\n[phase.b]\nfinal = true\n";
     scene.file(".phasegate/workflows/status.toml", text);
-    let ran = scene.run(&["lint", "status"]);
-    assert!(ran.stdout.contains("is a command of phasegate"), "{ran:?}");
+    assert!(scene.ok(&["lint", "status", "--strict"]).contains("0 errors"));
     assert!(scene.ok(&["status"]).contains("has no run"));
+    scene.ok(&["start", "status", "--name", "one"]);
+    scene.stop().blocks("Go on.");
+    scene.ok(&["do", "status", "end"]);
+    assert!(scene.ok(&["status"]).contains("status/one  done"));
+}
+
+#[test]
+fn start_begins_a_run_whatever_the_workflow_calls_that() {
+    let scene = Scene::new();
+    scene.ok(&["start", "plan", "--name", "shop"]);
+    scene.ok(&["start", "task", "--title", "Greet"]);
+    scene.file(".phasegate/workflows/bad.toml", "name = \"bad\"\n");
+    let ran = scene.run(&["start", "bad", "--x"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("phasegate lint bad"), "{ran:?}");
+    let status = scene.ok(&["status"]);
+    assert!(status.contains("plan/shop") && status.contains("task/"), "{status}");
 }
 
 #[test]

@@ -30,12 +30,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use phasegate_clients::usual;
 use phasegate_engine::step::Event;
 use phasegate_runtime::bindings;
 use phasegate_runtime::caller;
+use phasegate_runtime::catalog::Entry;
 use phasegate_runtime::gate::{Found, GateError, Runs};
 use phasegate_runtime::project::{self, Project};
 use phasegate_runtime::variables;
@@ -226,7 +227,7 @@ fn run(folder: Option<&Path>) -> Outcome {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (_, words) = chosen_folder(&args);
     let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
-    let own = is_own(first) && first != HELP;
+    let own = is_own(first) && ![HELP, START, DO].contains(&first);
     let own = own.then(|| Cli::parse().command);
     let project = match (project(&std::env::current_dir()?), &own) {
         (Ok(project), _) => project,
@@ -239,8 +240,12 @@ fn run(folder: Option<&Path>) -> Outcome {
     if let Some(own) = own {
         return dispatch(own, &project);
     }
-    let matches = whole_command(&project).get_matches();
+    let matches = whole_command(&project, first).get_matches();
     match matches.subcommand() {
+        Some((START, matches)) => {
+            of_workflow(matches, |name, own| action::start(&project, name, own))
+        }
+        Some((DO, matches)) => of_workflow(matches, |name, own| action::run(&project, name, own)),
         Some((name, matches)) if !is_own(name) => action::run(&project, name, matches),
         _ => match Cli::from_arg_matches(&matches) {
             Ok(cli) => dispatch(cli.command, &project),
@@ -252,15 +257,38 @@ fn run(folder: Option<&Path>) -> Outcome {
 /// The command that explains the others, those of workflows included.
 const HELP: &str = "help";
 
+/// Starts a run of any workflow, whatever the workflow calls that.
+const START: &str = "start";
+
+/// Carries out an action of any workflow, also of one that is called like a command of ours.
+const DO: &str = "do";
+
 /// Whether a command is one of ours, whatever workflows there are.
 fn is_own(name: &str) -> bool {
-    name == HELP || Cli::command().find_subcommand(name).is_some()
+    [HELP, START, DO].contains(&name) || Cli::command().find_subcommand(name).is_some()
 }
 
-/// Our own commands, and those of the workflows.
-fn whole_command(project: &Project) -> clap::Command {
-    let workflows = project.workflows.iter().filter(|entry| !is_own(&entry.name));
-    Cli::command().subcommands(workflows.map(action::command))
+/// Hands a command that is followed by a workflow's name on to that workflow.
+fn of_workflow(matches: &ArgMatches, run: impl Fn(&str, &ArgMatches) -> Outcome) -> Outcome {
+    match matches.subcommand() {
+        Some((name, own)) => run(name, own),
+        None => Err(Failed("name a workflow; `phasegate list` shows them".into())),
+    }
+}
+
+/// Our own commands, and those of the workflows. `start` and `do` have every workflow below them; to read
+/// the definitions for that costs time, which only a command line pays that names them.
+fn whole_command(project: &Project, first: &str) -> clap::Command {
+    let all = &project.workflows;
+    let below = |name: &'static str, about: &'static str, make: fn(&Entry) -> clap::Command| {
+        let command = clap::Command::new(name).about(about).arg_required_else_help(true);
+        let is_meant = [name, HELP, ""].contains(&first);
+        command.subcommand_required(true).subcommands(all.iter().filter(|_| is_meant).map(make))
+    };
+    let start = below(START, "Start a run of a workflow", action::starting);
+    let perform = below(DO, "Carry out an action of a workflow", action::command);
+    let workflows = all.iter().filter(|entry| !is_own(&entry.name)).map(action::command);
+    Cli::command().subcommand(start).subcommand(perform).subcommands(workflows)
 }
 
 /// The folder of `-C`, where it comes first, and the other arguments. It is needed before they can
@@ -325,7 +353,7 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Repl(options) => repl::run(project, &options),
         Command::Mcp(options) => mcp::run(project, &options),
         Command::Completions { shell } => {
-            let mut full = whole_command(project);
+            let mut full = whole_command(project, "");
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut full, "phasegate", &mut script);
             print::bytes(&script);
@@ -333,8 +361,8 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         }
         Command::Man { command } => {
             let page_of = match command {
-                None => whole_command(project),
-                Some(name) => whole_command(project)
+                None => whole_command(project, ""),
+                Some(name) => whole_command(project, "")
                     .find_subcommand(&name)
                     .ok_or_else(|| Failed(format!("there is no command {name:?}")))?
                     .clone(),

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use phasegate_engine::answer::{Answer, Outcome as Ended, Until};
@@ -28,22 +29,45 @@ use crate::{print, request};
 /// What a workflow that declares no way to start can still do.
 const START: &str = "start";
 
+/// The command that starts a run of one workflow, called by the workflow's name: what `phasegate start` offers.
+pub fn starting(entry: &Entry) -> Command {
+    let Ok(workflow) = entry.load(&Config::default()) else { return broken(entry) };
+    let command = match creator(&workflow) {
+        Some(action) => subcommand(action, &entry.name),
+        None => plain_start(&entry.name),
+    };
+    command.about(workflow.about.clone())
+}
+
+/// The action by which a run begins; none where a workflow declares none, and a plain start will do.
+fn creator(workflow: &Workflow) -> Option<&Action> {
+    let creates = |action: &&Action| matches!(action.does, Does::Create { .. });
+    let mut creators = workflow.actions.iter().filter(creates);
+    workflow.action(START).filter(creates).or_else(|| creators.next())
+}
+
+/// Starts a run of a workflow that declares no way to start.
+fn plain_start(name: &str) -> Command {
+    let run = Arg::new("name").long("name").value_name("NAME").help("The run's name");
+    Command::new(name.to_string()).about("Start a run").arg(run).arg(json())
+}
+
+/// A workflow with mistakes has no commands, but says why.
+fn broken(entry: &Entry) -> Command {
+    let about = format!("(broken: see `phasegate lint {}`)", entry.name);
+    let anything = Arg::new("anything").num_args(0..).hide(true).allow_hyphen_values(true);
+    Command::new(entry.name.clone()).about(about).arg(anything)
+}
+
 /// The commands of one workflow.
 pub fn command(entry: &Entry) -> Command {
-    let Ok(workflow) = entry.load(&Config::default()) else {
-        let about = format!("(broken: see `phasegate lint {}`)", entry.name);
-        let anything = Arg::new("anything").num_args(0..).hide(true).allow_hyphen_values(true);
-        return Command::new(entry.name.clone()).about(about).arg(anything);
-    };
+    let Ok(workflow) = entry.load(&Config::default()) else { return broken(entry) };
     let mut command = Command::new(entry.name.clone())
         .about(workflow.about.clone())
         .subcommand_required(true)
         .arg_required_else_help(true);
-    let creates = |action: &Action| matches!(action.does, Does::Create { .. });
-    if workflow.action(START).is_none() && !workflow.actions.iter().any(creates) {
-        let name = Arg::new("name").long("name").value_name("NAME").help("The run's name");
-        let start = Command::new(START).about("Start a run").arg(name).arg(json());
-        command = command.subcommand(start);
+    if workflow.action(START).is_none() && creator(&workflow).is_none() {
+        command = command.subcommand(plain_start(START));
     }
     for action in &workflow.actions {
         let Some((group, name)) = action.name.split_once(' ') else {
@@ -128,6 +152,27 @@ fn json() -> Arg {
 
 /// Carries out an action.
 pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
+    let (gate, workflow) = opened(project, name)?;
+    let Some((action_name, action, matches)) = chosen(&workflow, matches) else {
+        return Err(Failed("an action is missing".into()));
+    };
+    match action {
+        Some(action) => carry_out(project, &gate, &workflow, (action_name, action), matches),
+        None => start_plainly(&gate, &workflow, matches),
+    }
+}
+
+/// Starts a run, by the workflow's own action if it has one.
+pub fn start(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
+    let (gate, workflow) = opened(project, name)?;
+    match creator(&workflow) {
+        Some(action) => carry_out(project, &gate, &workflow, (&action.command, action), matches),
+        None => start_plainly(&gate, &workflow, matches),
+    }
+}
+
+/// A workflow that can be asked for something.
+fn opened<'p>(project: &'p Project, name: &str) -> Result<(Gate<'p>, Arc<Workflow>), Failed> {
     if let Some(variable) = project.workflow(name).and_then(Entry::disabled_by) {
         return Err(Failed(format!("workflow {name} is switched off by {variable}=1")));
     }
@@ -135,17 +180,21 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     let loaded = gate.workflow(name);
     let workflow =
         loaded.map_err(|_| format!("workflow {name} is broken: see `phasegate lint {name}`"))?;
-    let Some((action_name, action, matches)) = chosen(&workflow, matches) else {
-        return Err(Failed("an action is missing".into()));
-    };
-    let Some(action) = action else {
-        return start(&gate, &workflow, matches);
-    };
-    let caller = gate.caller()?.for_workflow(&workflow);
+    Ok((gate, workflow))
+}
+
+fn carry_out(
+    project: &Project,
+    gate: &Gate,
+    workflow: &Workflow,
+    (action_name, action): (&str, &Action),
+    matches: &ArgMatches,
+) -> Outcome {
+    let caller = gate.caller()?.for_workflow(workflow);
     let run = matches.try_get_one::<String>("run").ok().flatten().map(String::as_str);
-    let asked = Asked { gate: &gate, workflow: &workflow, action, caller: &caller, run };
+    let asked = Asked { gate, workflow, action, caller: &caller, run };
     if action.people_only() {
-        for_people(&asked, &format!("`{name} {action_name}`"))?;
+        for_people(&asked, &format!("`{} {action_name}`", workflow.name))?;
     }
     let given = given(&project.root, &asked, matches)?;
     let (performed, event) = asked.perform(|_| Ok::<Json, Infallible>(given))?;
@@ -156,10 +205,10 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
                 Ok(say(&answered, as_json.then(Json::object).as_ref()))
             }
             _ => {
-                let shown = shows.map(|text| gate.show(&workflow, &run, text, &event));
+                let shown = shows.map(|text| gate.show(workflow, &run, text, &event));
                 let shown = shown.transpose()?;
-                started(&workflow, &run.id, shown.as_deref(), answered.is_none(), as_json);
-                warn_untrusted(&gate, &workflow, &run.id);
+                started(workflow, &run.id, shown.as_deref(), answered.is_none(), as_json);
+                warn_untrusted(gate, workflow, &run.id);
                 if !as_json && let Some(headline) = gate.headline(&run, &event) {
                     print::line(&print::headline(&headline));
                 }
@@ -181,13 +230,13 @@ pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
         }
         Performed::Acted { run, answered } => {
             if as_json {
-                return Ok(say(&answered, Some(&told(&gate, &workflow, &run, &event))));
+                return Ok(say(&answered, Some(&told(gate, workflow, &run, &event))));
             }
             let code = say(&answered, None);
             if let Some(headline) = gate.headline(&run, &event) {
                 print::line(&print::headline(&headline));
             } else if answered.answer.text().is_none() {
-                let phase = phase_name(&workflow, &answered.document);
+                let phase = phase_name(workflow, &answered.document);
                 let outer = workflow.outer();
                 let about = outer.phase(&phase).and_then(|id| outer.get(id).about.clone());
                 let about = about.map(|about| format!(": {about}")).unwrap_or_default();
@@ -257,7 +306,7 @@ fn say(answered: &Answered, as_json: Option<&Json>) -> ExitCode {
     if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn start(gate: &Gate, workflow: &Workflow, matches: &ArgMatches) -> Outcome {
+fn start_plainly(gate: &Gate, workflow: &Workflow, matches: &ArgMatches) -> Outcome {
     let name = matches.get_one::<String>("name").cloned();
     let given = name.map(|name| ("name".to_string(), Json::from(name)));
     let event = Event { params: params(given), ..event(START) };

@@ -12,7 +12,7 @@ use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
-use super::{Failed, Outcome, is_own};
+use super::{Failed, Outcome};
 use crate::print;
 
 #[derive(Debug, Args)]
@@ -105,11 +105,6 @@ fn check(project: &Project, entry: &Entry) -> Result<Diagnostics, Failed> {
     };
     if let (false, Err(problem)) = (found.has_errors(), &entry.head) {
         found.error("name", &bundle.definition, 0..0, problem.clone());
-    }
-    if is_own(&entry.name) {
-        let message =
-            format!("`{}` is a command of phasegate and cannot name a workflow", entry.name);
-        found.error("name", &bundle.definition, 0..0, message);
     }
     Ok(found)
 }
