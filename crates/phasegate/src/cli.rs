@@ -9,6 +9,7 @@ mod doctor;
 mod draw;
 mod drive;
 mod eject;
+mod help;
 mod init;
 mod jobs;
 mod lint;
@@ -45,18 +46,9 @@ use crate::outcome::{Failed, Outcome};
 use crate::request::session;
 use crate::{acp, mcp, print, request};
 
-const EXAMPLES: &str = "\
-Examples:
-  phasegate demo                                  see a whole run in a second
-  phasegate init && phasegate doctor              install the hook, and see that it works
-  phasegate triage start --from findings.json     start a run
-  phasegate status                                where the runs are
-  phasegate why                                   why the last stop was answered as it was
-  phasegate draw triage --format table            a workflow's rules as a table";
-
 /// Decides when a coding agent may stop, advance, or must go on.
 #[derive(Debug, Parser)]
-#[command(name = "phasegate", version, after_help = EXAMPLES, subcommand_required = true)]
+#[command(name = "phasegate", version, help_template = help::TEMPLATE, subcommand_required = true)]
 #[command(arg_required_else_help = true)]
 struct Cli {
     /// Work as if started in this folder (before the command)
@@ -73,9 +65,9 @@ enum Command {
         after_help = "Examples:\n  phasegate init --print\n  phasegate init --client claude,codex\n  phasegate init --user"
     )]
     Init(init::Options),
-    /// Take them out again, and nothing else
+    /// Remove them again, and nothing else
     Uninstall(init::Options),
-    /// Look whether everything is in its place, and say what to do where it is not
+    /// Check that everything works, and say how to repair what does not
     Doctor(doctor::Options),
     /// List the workflows that are known here
     List(Output),
@@ -90,19 +82,19 @@ enum Command {
     /// End a run for good
     #[command(after_help = "Example:\n  phasegate cancel triage/web --reason 'wrong findings'")]
     Cancel(cancel::Options),
-    /// Park a run: it holds nobody until it is resumed; for people
+    /// Pause a run: it holds no session until it is resumed; for people
     #[command(after_help = "Example:\n  phasegate pause triage/web --reason 'a demo first'")]
     Pause(pause::Options),
-    /// Take a run up that was paused; for people
+    /// Resume a run that was paused; for people
     #[command(after_help = "Example:\n  phasegate resume triage/web")]
     Resume(pause::Options),
     /// Take a run over for a session, at once
     #[command(after_help = "Example:\n  phasegate adopt triage/web")]
     Adopt(owner::Adopt),
-    /// Give a run up, so that another session can take it
+    /// Give up a run, so that another session can take it
     #[command(after_help = "Example:\n  phasegate release triage/web")]
     Release(owner::Release),
-    /// Accept what was changed behind the gate's back: the definition of a run, or what only its rules may change
+    /// Accept a change made outside the gate: of a run's definition, or of what only its rules may set
     #[command(
         alias = "accept-definition",
         after_help = "Example:\n  phasegate accept triage/web --reason 'a better prompt'"
@@ -203,10 +195,15 @@ struct Output {
     json: bool,
 }
 
-/// Says on stderr how it is used.
+/// Says how it is used, where no command is given.
 pub fn help() -> ExitCode {
-    print::note(&Cli::command().render_help().to_string());
-    ExitCode::FAILURE
+    let current = std::env::current_dir().map_err(Failed::from);
+    let command = match current.and_then(|folder| project(&folder)) {
+        Ok(project) => whole_command(&project, HELP),
+        Err(_) => help::grouped(Cli::command()),
+    };
+    print::out(&command.clone().render_help().to_string());
+    ExitCode::SUCCESS
 }
 
 /// The command line's way in, in the folder of `-C`.
@@ -288,7 +285,7 @@ fn whole_command(project: &Project, first: &str) -> clap::Command {
     let start = below(START, "Start a run of a workflow", action::starting);
     let perform = below(DO, "Carry out an action of a workflow", action::command);
     let workflows = all.iter().filter(|entry| !is_own(&entry.name)).map(action::command);
-    Cli::command().subcommand(start).subcommand(perform).subcommands(workflows)
+    help::grouped(Cli::command().subcommand(start).subcommand(perform).subcommands(workflows))
 }
 
 /// The folder of `-C`, where it comes first, and the other arguments. It is needed before they can
