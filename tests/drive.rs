@@ -220,7 +220,7 @@ fn a_driven_agent_leads_the_work_and_is_no_person() {
     let ran = drive(&scene, &["phases", "--", "sh", "-c", &agent]);
     let said = scene.read("said");
     assert!(said.contains("Agent worker-1 works on phase 1"), "{said}");
-    assert!(said.contains("is for people"), "{said}");
+    assert!(said.contains("Only a person approves"), "{said}");
     // The worker outlives the turn that asked for it, and so do the reviewers. They give no verdict, and
     // then a person is needed.
     assert_eq!(scene.read("ended").lines().count(), 4);

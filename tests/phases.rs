@@ -5,6 +5,7 @@ mod attacks;
 mod crashes;
 mod guidance;
 mod mcp;
+mod overview;
 
 use std::process::Command;
 use std::time::{Duration, Instant};

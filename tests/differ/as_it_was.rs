@@ -72,9 +72,25 @@ pub fn seen(seen: &Seen) -> Seen {
     // Whose finding it is was not written down, nor handed over.
     let reviewer = Regex::new(r#",\s*"reviewer": "[a-z]+-\d+""#).unwrap();
     let finding = Regex::new(r"(?m)^- [a-z]+, ([a-z]+), by [a-z]+-\d+: ").unwrap();
+    // Nor what a phase changed.
+    seen.files.retain(|path, _| {
+        let is_patch = path.contains("/phase-") && path.ends_with(".patch");
+        !is_patch && !path.starts_with(".phasegate/kept/")
+    });
+    for line in &mut seen.journal {
+        if let Some(evidence) = line["evidence"].as_array_mut() {
+            let is_kept = |it: &str| it.starts_with("\"snapshot") || it.starts_with("\"changes ");
+            evidence.retain(|it| !it.as_str().is_some_and(is_kept));
+        }
+    }
+    let base = Regex::new(r#",\s*"base": "[0-9a-f]+""#).unwrap();
+    let changed =
+        Regex::new(r"\nWhat has changed since this phase began [^\n]*\n(- [^\n]*\n)*").unwrap();
     for text in seen.files.iter_mut().filter_map(|(_, text)| text.as_mut()) {
-        let text_then = reviewer.replace_all(text, "");
-        *text = finding.replace_all(&text_then, "- $1: ").into_owned();
+        for (pattern, then) in [(&reviewer, ""), (&finding, "- $1: "), (&base, ""), (&changed, "")]
+        {
+            *text = pattern.replace_all(text, then).into_owned();
+        }
     }
     let records = seen.files.iter_mut().filter(|(path, _)| path.ends_with("transcript.jsonl"));
     for text in records.filter_map(|(_, text)| text.as_mut()) {

@@ -208,7 +208,11 @@ impl Evidence for World {
     }
 
     fn log(&self, agent: &str, from: u64, most: u64) -> Option<(Vec<u8>, u64)> {
-        jobs::part(&self.root, self.jobs.get(agent)?, from, most).ok()
+        jobs::part(&self.home, self.jobs.get(agent)?, from, most).ok()
+    }
+
+    fn message(&self, agent: &str) -> Option<String> {
+        jobs::message(&self.home, self.jobs.get(agent)?)
     }
 
     fn check(&self, name: &str) -> Option<(CheckResult, String)> {

@@ -123,6 +123,11 @@ impl Runs<'_> {
         .collect()
     }
 
+    /// What an agent said last; none where it has said nothing, or is not one whose words we know.
+    pub fn job_message(&self, job: &Record) -> Option<String> {
+        jobs::message(&self.project.root, job)
+    }
+
     /// A part of what a job has printed, without secrets, and how much there is.
     pub fn job_log(&self, job: &Record, from: u64, most: u64) -> std::io::Result<(Vec<u8>, u64)> {
         jobs::part(&self.project.root, job, from, most)
