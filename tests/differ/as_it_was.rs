@@ -9,6 +9,13 @@ use crate::trace::Seen;
 /// A journal line as 0.1.0 would have written it; none where it would have written nothing: it did not
 /// write down the end of a check, and ran commands in the middle of a step.
 pub fn line(mut line: Value) -> Option<Value> {
+    // A task had neither a worktree nor a scope of its own.
+    if line["event"]["name"] == "create_task"
+        && let Some(params) = line["event"]["params"].as_object_mut()
+    {
+        params.remove("tree");
+        params.remove("scope");
+    }
     let event = &line["event"];
     let (kind, name) = (&event["params"]["kind"], event["params"]["name"].clone());
     let (was, members) = match (event["name"].as_str()?, kind.as_str().unwrap_or_default()) {

@@ -49,6 +49,8 @@ pub struct RunFacts {
     pub reviews: u64,
     /// How often somebody else has changed a protected field.
     pub tampered: u64,
+    /// How many other runs of the workflow are open; told only where a run begins.
+    pub others: u64,
     /// Why no agent is started for it any more: its budget is used up.
     pub spent: Option<String>,
     /// Why nothing is started, run or written for it: nobody has consented to what the workflow does.
@@ -72,6 +74,7 @@ impl RunFacts {
             ("dir", Json::from(dir)),
             ("reviews", Json::from(i64::try_from(self.reviews).unwrap_or(i64::MAX))),
             ("tampered", Json::from(i64::try_from(self.tampered).unwrap_or(i64::MAX))),
+            ("others", Json::from(i64::try_from(self.others).unwrap_or(i64::MAX))),
             ("problem", self.problem.as_deref().map_or(Json::Null, Json::from)),
             ("obstacle", self.obstacle().map_or(Json::Null, Json::from)),
         ])

@@ -179,6 +179,8 @@ impl Resolver<'_> {
             presumed,
             guidance,
             updated: head.updated.clone(),
+            worktree: head.worktree.clone(),
+            scope: head.scope.clone(),
             protected: head.protected.clone(),
             reentry: head.reentry,
             patience: head.patience,

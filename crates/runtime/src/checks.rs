@@ -9,7 +9,6 @@ use phasegate_engine::check::CheckResult;
 use phasegate_engine::workflow::{CommandLine, Workflow};
 
 use crate::jobs::{Ended, Record};
-use crate::project::Project;
 use crate::tree::Tree;
 
 /// The checks of a workflow in a project, and what came of them.
@@ -34,8 +33,8 @@ struct Known {
 impl Checks {
     /// The checks of a workflow, with the jobs of a run; those in `fresh` have just run for the event
     /// that is being decided.
-    pub fn new(
-        project: &Project,
+    pub(crate) fn new(
+        tree: Tree,
         workflow: &Workflow,
         jobs: &IndexMap<String, Record>,
         fresh: &[String],
@@ -54,7 +53,7 @@ impl Checks {
                 ended.insert(check.name.clone(), known);
             }
         }
-        Checks { tree: Tree::of(project, workflow), now: OnceLock::new(), ended }
+        Checks { tree, now: OnceLock::new(), ended }
     }
 
     /// What came of a check on the tree as it is now, and a mark of both; none where it must run first.

@@ -28,12 +28,20 @@ pub(crate) struct Tree {
     home: PathBuf,
     /// Patterns of what is not a part of it.
     apart: Vec<String>,
+    /// Patterns of what is; everything else where there are none.
+    only: Vec<String>,
 }
 
 impl Tree {
     /// The tree without what matches some patterns.
     pub(crate) fn new(home: &Path, root: &Path, apart: Vec<String>) -> Tree {
-        Tree { root: root.to_path_buf(), home: home.to_path_buf(), apart }
+        Tree { root: root.to_path_buf(), home: home.to_path_buf(), apart, only: Vec::new() }
+    }
+
+    /// The tree of these files only; of all, where there are no patterns.
+    #[must_use]
+    pub(crate) fn of_only(self, only: Vec<String>) -> Tree {
+        Tree { only, ..self }
     }
 
     /// The tree as the jobs of a workflow see it: without our own files, and the documents that we write.
@@ -60,7 +68,7 @@ impl Tree {
     /// # Errors
     /// Why it cannot be told, in words for people.
     pub(crate) fn look(&self) -> Result<Content, String> {
-        content::look(&self.root, &self.memory()?, &self.apart)
+        content::look(&self.root, &self.memory()?, (&self.apart, &self.only))
     }
 
     /// Where the digests of its files are remembered.

@@ -85,6 +85,12 @@ impl World {
         World { home: project.root.clone(), most: project.config.sizes.evidence(), ..world }
     }
 
+    /// The same world, with evidence from another folder.
+    #[must_use]
+    pub fn at(self, site: &Path) -> World {
+        World { root: site.to_path_buf(), ..self }
+    }
+
     /// The transcript lags behind the payload: the last message may not be in it yet.
     fn with_last_message(&self, texts: &mut Vec<String>) {
         if let Some(message) = &self.told.last_message

@@ -161,8 +161,12 @@ impl Gate<'_> {
             let file = file.map_err(|why| std::io::Error::other(why.to_string()))?;
             fs::create_dir_all(file.parent().unwrap_or(root))?;
         }
+        // Commands are the gate's own: they work in the project, and make the worktree of a run.
+        let site =
+            if job.kind == JobKind::Command { &self.project.site } else { &open.ground.site };
+        let ground = (site.as_path(), open.ground.scope.as_slice());
         let claimed =
-            Claimed::new(self.project, &open.run.found.id, job, document, &open.workflow)?;
+            Claimed::new(self.project, ground, &open.run.found.id, job, document, &open.workflow)?;
         if let Some(deferred) = deferred {
             let step = serde_json::to_vec(deferred)?;
             fs::write(root.join(&claimed.record.folder).join(STEP), step)?;

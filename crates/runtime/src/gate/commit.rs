@@ -34,11 +34,11 @@ impl Gate<'_> {
         told: &ClientReport,
         attempt: &Attempt,
     ) -> Step {
-        let mut run = self.run_facts(open.run.found, open.read.problem.clone());
+        let mut run = self.run_facts(open.run.found, &open.ground, open.read.problem.clone());
         // What was noticed only now counts, too.
         run.tampered = open.run.ledger.tamper.count;
         let jobs = &open.run.ledger.work.jobs;
-        let world = self.world(&open.workflow, jobs, told, &attempt.ended);
+        let world = self.world(&open.workflow, &open.ground, jobs, told, &attempt.ended);
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
     }
 

@@ -69,7 +69,8 @@ impl Gate<'_> {
         };
         let (id, place) = self.free_name(workflow, wanted.trim())?;
         let (name, document_place) = (id.name.clone(), place.clone());
-        let run = RunFacts { name, document: document_place, ..RunFacts::default() };
+        let others = self.others(workflow);
+        let run = RunFacts { name, document: document_place, others, ..RunFacts::default() };
         let document = self.new_document(workflow, texts.map(|(_, text)| text), event, &run)?;
         let (document, step) = self.begin(workflow, document, event, &run)?;
         let mut checked = document.clone();
@@ -102,7 +103,9 @@ impl Gate<'_> {
             let workflow = self.workflow(&workflow.name)?;
             let (read, before) = (Read::nothing(), String::new());
             let (none, former) = (Json::object(), None);
-            let mut open = Open { run: locked, workflow, read, before, document: none, former };
+            let ground = self.ground(&workflow, &document);
+            let mut open =
+                Open { run: locked, workflow, read, before, document: none, ground, former };
             if let (Some(job), Some(step)) = (&commands, &step) {
                 let deferred = Deferred::new(event, step, Some(&bytes), None);
                 open.run.ledger.position.begins_with = Some(job.id.clone());
@@ -150,6 +153,13 @@ impl Gate<'_> {
             Some(Answer::Deny { reason, .. }) => Err(GateError::Effect(reason)),
             _ => Ok(Some(found.id)),
         }
+    }
+
+    /// How many runs of a workflow are open.
+    fn others(&self, workflow: &Workflow) -> u64 {
+        let (runs, _) = self.open_runs();
+        let is_other = |run: &&Found| run.id.workflow == workflow.name && self.is_working(run);
+        u64::try_from(runs.iter().filter(is_other).count()).unwrap_or(u64::MAX)
     }
 
     fn rendered(

@@ -16,6 +16,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event};
 use phasegate_engine::workflow::{JobSpec, Workflow};
 
+use super::ground::Ground;
 use super::put::{Attempt, NO_LIMIT, Progress};
 use super::transaction::{Open, Then};
 use super::{Answered, Found, Gate, GateError, Runs};
@@ -25,6 +26,7 @@ use crate::exclusive::try_exclusive;
 use crate::jobs::{self, Claimed, Ended, Record, Seen, Spec, Supervisor};
 use crate::ledger::{Last, Ledger};
 use crate::run::RunId;
+use crate::tree::Tree;
 use crate::variables;
 use crate::world::{ClientReport, World};
 
@@ -80,15 +82,18 @@ impl Runs<'_> {
     pub(super) fn world(
         &self,
         workflow: &Workflow,
+        ground: &Ground,
         jobs: &IndexMap<String, Record>,
         told: &ClientReport,
         fresh: &[String],
     ) -> Arc<World> {
-        let mut world = World::of(self.project, told.clone()).with_jobs(jobs);
+        let mut world = World::of(self.project, told.clone()).at(&ground.site).with_jobs(jobs);
         // A workflow that is not trusted has no checks: not even a look at the tree runs for it.
         let looks = workflow.has_agents() || workflow.checks().next().is_some();
         if looks && self.is_trusted(workflow) {
-            world = world.with_checks(Checks::new(self.project, workflow, jobs, fresh));
+            let tree = Tree::new(&self.project.root, &ground.site, Tree::apart(workflow));
+            let tree = tree.of_only(ground.scope.clone());
+            world = world.with_checks(Checks::new(tree, workflow, jobs, fresh));
         }
         Arc::new(world)
     }
@@ -312,7 +317,9 @@ impl Gate<'_> {
                 Effect::Start(job) => {
                     let run = &open.run.found.id;
                     let workflow = &open.workflow;
-                    let claimed = Claimed::new(self.project, run, job, &open.before, workflow);
+                    let ground = (open.ground.site.as_path(), open.ground.scope.as_slice());
+                    let claimed =
+                        Claimed::new(self.project, ground, run, job, &open.before, workflow);
                     let claimed = claimed.map_err(|error| {
                         GateError::Effect(format!("{} cannot be started: {error}", job.id))
                     })?;

@@ -19,6 +19,7 @@ use phasegate_engine::step::{Effect, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
 use super::document::{Read, restyle};
+use super::ground::Ground;
 use super::stored::Stored;
 use super::tamper::compare;
 use super::{Found, Gate, GateError};
@@ -63,6 +64,8 @@ pub(super) struct Open<'a> {
     /// The digest of the document's text.
     pub(super) before: String,
     pub(super) document: Json,
+    /// The files that the run is about.
+    pub(super) ground: Ground,
     /// The ledger of the run before it begins again.
     pub(super) former: Option<Ledger>,
 }
@@ -266,7 +269,8 @@ impl Gate<'_> {
             notes.push(format!("run {}: its state document {} is gone.", found.id, found.place));
         }
         ledger.position.written = read.version.is_some();
-        Ok(Open { run, workflow, read, before, document, former: None })
+        let ground = self.ground(&workflow, &document);
+        Ok(Open { run, workflow, read, before, document, ground, former: None })
     }
 
     /// Puts a document in its place whose process died before it could. What else such a process has left

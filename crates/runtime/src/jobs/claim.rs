@@ -87,12 +87,13 @@ impl Claimed {
     /// start gives the lock up.
     pub(crate) fn new(
         project: &Project,
+        (site, scope): (&Path, &[String]),
         run: &RunId,
         job: &Job,
         document: &str,
         workflow: &Workflow,
     ) -> io::Result<Claimed> {
-        let Project { root, site, .. } = project;
+        let root = &project.root;
         let name = format!("{}-{}", filename(&job.id), topics::new_id()?);
         let folder = format!("{FOLDER}/{}/{name}", filename(&run.to_string()));
         let run = commands(site, job, workflow)?;
@@ -116,7 +117,8 @@ impl Claimed {
             tree: (job.manner.bound == Bound::Tree || judges).then(|| Tree::apart(workflow)),
             keeps_tail: job.manner.bound == Bound::Tree || job.manner.alone,
             held: None,
-            site: (site != root).then(|| site.clone()),
+            site: (site != root).then(|| site.to_path_buf()),
+            scope: scope.to_vec(),
         };
         write(&full.join("job.json"), &spec)?;
         let lock =

@@ -59,6 +59,9 @@ pub struct Spec {
     /// Its result is about the tree without what matches these patterns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<Vec<String>>,
+    /// And about files that match these; about all where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scope: Vec<String>,
     /// The end of its log is kept with the result.
     #[serde(default)]
     pub keeps_tail: bool,
@@ -118,7 +121,10 @@ pub fn supervise(root: &Path, folder: &str, is_session: bool) -> io::Result<()> 
 
 impl Supervised<'_> {
     fn supervise(&self) -> io::Result<()> {
-        let tree = self.spec.tree.clone().map(|apart| Tree::new(self.root, self.site(), apart));
+        let tree =
+            self.spec.tree.clone().map(|apart| {
+                Tree::new(self.root, self.site(), apart).of_only(self.spec.scope.clone())
+            });
         let (before, no_tree) = match tree.as_ref().map(Tree::look) {
             None => (None, None),
             Some(Ok(before)) => (Some(before), None),

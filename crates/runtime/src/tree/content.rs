@@ -42,13 +42,18 @@ pub(crate) struct Content {
     pub(crate) note: Option<String>,
 }
 
-/// The tree of the project at `root`, without the files that match a pattern in `apart`. What is remembered
+/// The tree of the project at `root`, without the files that match a pattern in `apart`, and of those in `only`
+/// alone where there are some. What is remembered
 /// of it is kept in `memory`.
 ///
 /// # Errors
 /// Where its files cannot be listed.
-pub(crate) fn look(root: &Path, memory: &Path, apart: &[String]) -> Result<Content, String> {
-    let Gathered { files, beside, notes } = gather(root, memory, apart)?;
+pub(crate) fn look(
+    root: &Path,
+    memory: &Path,
+    (apart, only): (&[String], &[String]),
+) -> Result<Content, String> {
+    let Gathered { files, beside, notes } = gather(root, memory, (apart, only))?;
     let mut name = files.digest().to_string();
     if !beside.is_empty() {
         let all = [&name].into_iter().chain(&beside).map(String::as_bytes);
@@ -71,7 +76,11 @@ pub(super) struct Gathered {
 ///
 /// # Errors
 /// Where its files cannot be listed.
-pub(super) fn gather(root: &Path, memory: &Path, apart: &[String]) -> Result<Gathered, String> {
+pub(super) fn gather(
+    root: &Path,
+    memory: &Path,
+    (apart, only): (&[String], &[String]),
+) -> Result<Gathered, String> {
     let mut notes: Vec<String> = Vec::new();
     let mut beside: Vec<String> = Vec::new();
     let all = || Walk::new(root).files("**").map_err(|why| why.to_string());
@@ -99,6 +108,8 @@ pub(super) fn gather(root: &Path, memory: &Path, apart: &[String]) -> Result<Gat
     let (mut files, mut unread) = (Folder::default(), Vec::new());
     for path in paths.iter().filter(|path| !is_apart(path)) {
         match known.content(root, path) {
+            // Looked at all the same: the memory is that of all trees of this folder.
+            _ if !only.is_empty() && !only.iter().any(|it| glob::matches(it, path)) => {}
             Ok(Some((mode, digest))) => files.add(path, mode, digest),
             Ok(None) => {}
             Err((mark, error)) => {

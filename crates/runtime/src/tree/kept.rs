@@ -82,7 +82,7 @@ impl Tree {
 
     /// What the files are known by now, and each of them.
     fn entries(&self) -> Result<(String, Vec<Entry>), String> {
-        let files = content::gather(&self.root, &self.memory()?, &self.apart)?.files;
+        let files = content::gather(&self.root, &self.memory()?, (&self.apart, &self.only))?.files;
         Ok((files.digest().to_string(), files.entries()))
     }
 
