@@ -25,7 +25,7 @@ fn an_empty_stdin() {
 #[test]
 fn no_json() {
     refused(&Scene::with_triage(1), b"hello", "the payload is not a JSON object");
-    refused(&Scene::with_triage(1), b"{\"cwd\": ", "the payload is not understood");
+    refused(&Scene::with_triage(1), b"{\"cwd\": ", "the payload does not have the expected shape");
     refused(&Scene::with_triage(1), b"[]", "the payload is not a JSON object");
     refused(&Scene::with_triage(1), b"\xff\xfe\x00", "the payload is not a JSON object");
 }
@@ -56,7 +56,11 @@ fn wrong_types() {
     ] {
         let mut payload = scene.payload();
         payload[field] = value;
-        refused(&scene, payload.to_string().as_bytes(), "the payload is not understood");
+        refused(
+            &scene,
+            payload.to_string().as_bytes(),
+            "the payload does not have the expected shape",
+        );
     }
 }
 

@@ -84,7 +84,7 @@ fn started_with_notes(script: &str) -> Scene {
 #[test]
 fn a_pass_counts_only_for_the_tree_it_was_worked_out_on() {
     let scene = started_with_notes("echo x >> ran");
-    assert!(scene.ok(&["jobs"]).contains("No open run of this project has a job"));
+    assert!(scene.ok(&["jobs"]).contains("No open run has a job"));
     scene.stop().blocks("Write NOTES.md");
     scene.stop().blocks("Write NOTES.md");
     assert_eq!(runs(&scene), 1, "a pass is not worked out again");
@@ -329,7 +329,7 @@ fn mistakes_in_checks_are_found_by_lint() {
         "did you mean `tests`",
         "there is no member of a check `okay`",
         "`check` needs the name of a check",
-        "\"soon\" is not a length of time",
+        "\"soon\" is not a duration",
         "`run` is empty",
     ] {
         assert!(format!("{}{}", ran.stdout, ran.stderr).contains(text), "{text}: {ran:?}");

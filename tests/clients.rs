@@ -183,7 +183,7 @@ fn a_run_ends_one_below_the_cap_of_each_client() {
             let (ran, said) = fire(&scene, client, &payload);
             if said.get("decision").is_none() {
                 let told = format!("{}{}", ran.stdout, ran.stderr);
-                assert!(told.contains("ended this turn as capped"), "{client}: {ran:?}");
+                assert!(told.contains("let the agent stop (capped)"), "{client}: {ran:?}");
                 break;
             }
             blocks += 1;
@@ -260,11 +260,11 @@ fn what_outlasts_a_client_runs_without_it() {
     assert!(stop(false).stderr.contains("it goes on in the background"));
     crate::phases::eventually("the check has run", settled);
     crate::phases::eventually("status says so", || {
-        scene.ok(&["status"]).contains("waited for is done")
+        scene.ok(&["status"]).contains("was waiting for is done")
     });
     let ran = stop(false);
     assert!(ran.stdout.contains("It fails: it is bad"), "{ran:?}");
-    assert!(!scene.ok(&["status"]).contains("waited for is done"));
+    assert!(!scene.ok(&["status"]).contains("was waiting for is done"));
     assert_eq!(scene.read("runs").lines().count(), 1);
     // The files change, so it is run again.
     scene.file("good", "");

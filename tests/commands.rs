@@ -44,7 +44,7 @@ fn why_shows_rules_guards_and_evidence() {
 #[test]
 fn status_and_log_tell_where_a_run_is() {
     let scene = Scene::with_triage(2);
-    assert!(scene.ok(&["status"]).contains("no hook has fired yet"));
+    assert!(scene.ok(&["status"]).contains("no session has stopped here yet"));
     scene.stop();
     scene.result(0, true, "g");
     scene.stop_again();
@@ -145,7 +145,7 @@ fn why_a_run_is_stuck_shows_what_it_was_told() {
     scene.stop();
     scene.stop_again();
     let shown = scene.ok(&["why"]);
-    assert!(shown.contains("What the agent was told, and did not do"), "{shown}");
+    assert!(shown.contains("What the agent was told and did not do"), "{shown}");
     assert!(shown.contains("**triage-investigator**"), "{shown}");
 }
 

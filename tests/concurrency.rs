@@ -132,7 +132,7 @@ fn an_edit_while_files_are_moved_is_told_and_the_action_can_be_repeated() {
     command.env("PHASEGATE_FAULT_COMMAND", format!("cp edited.json {place}"));
     let ran = finish(tasks.scene.spawn(command, b""));
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("was changed meanwhile"), "{ran:?}");
+    assert!(ran.stderr.contains("changed in the meantime"), "{ran:?}");
     tasks.ok(&["redo"]);
     let state = tasks.state();
     assert_eq!(state["note"], "by the agent");

@@ -90,7 +90,7 @@ fn a_journal_of_long_lines_goes_on() {
     }
     scene.stop().blocks("3000 of 6000");
     scene.stop().blocks("3000 of 6000");
-    assert!(scene.ok(&["log", "--verify"]).contains("3 lines"));
+    assert!(scene.ok(&["log", "--verify"]).contains("3 entries"));
     let longest =
         scene.read(".phasegate/runs/triage/f/journal.jsonl").lines().map(str::len).max().unwrap();
     assert!(longest < 100_000, "{longest}");

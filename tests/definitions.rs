@@ -163,7 +163,7 @@ fn machines_names_and_paths_that_lead_nowhere_are_refused() {
         ),
         (
             "[phase.b]\nfinal = true\nrules = [{ on = \"stop\", block = \"x\" }]\n",
-            "answers no stop",
+            "does not answer stops",
         ),
     ] {
         let shown = linted(&format!("{head}{definition}{plain}"));
@@ -178,7 +178,7 @@ fn a_workflow_cannot_be_called_like_a_command() {
     scene.file(".phasegate/workflows/status.toml", text);
     let ran = scene.run(&["lint", "status"]);
     assert!(ran.stdout.contains("is a command of phasegate"), "{ran:?}");
-    assert!(scene.ok(&["status"]).contains("There is no run"));
+    assert!(scene.ok(&["status"]).contains("has no run"));
 }
 
 #[test]
@@ -360,7 +360,7 @@ rules = [
     }
     scene.file(".phasegate/workflows/w.toml", text.replace("RIGHTS", "rights = \"all\""));
     let shown = scene.ok(&["trust", "w", "--show"]);
-    assert!(shown.contains("(may do everything without being asked)"), "{shown}");
+    assert!(shown.contains("(may do everything without asking)"), "{shown}");
     // To look is not to consent.
     scene.ok(&["w", "start"]);
     scene.stop().allows_saying("you have not consented");

@@ -88,14 +88,14 @@ fn another_program_of_that_name_is_on_the_path() {
     let scene = installed();
     std::fs::remove_file(scene.path("bin/phasegate")).unwrap();
     std::fs::copy(env!("CARGO_BIN_EXE_phasegate"), scene.path("bin/phasegate")).unwrap();
-    finds(&scene, "program.path", "warn", "is another one", "remove the one that is old");
+    finds(&scene, "program.path", "warn", "is another one", "remove the old one");
 }
 
 #[test]
 fn nothing_is_installed() {
     let scene = installed();
     assert_eq!(run(&scene, &["uninstall"]).code, Some(0));
-    finds(&scene, "hook", "fail", "no client has our hook", "`phasegate init`");
+    finds(&scene, "hook", "fail", "not installed in any client", "`phasegate init`");
 }
 
 #[test]
@@ -119,7 +119,13 @@ fn the_installed_command_prints_something_else() {
     settings(&scene, |it| {
         it["hooks"]["Stop"][0]["hooks"][0] = json!({ "type": "command", "command": "echo hello; phasegate hook stop --client claude" });
     });
-    finds(&scene, "hook.claude", "fail", "it answered no JSON", "phasegate init --client claude");
+    finds(
+        &scene,
+        "hook.claude",
+        "fail",
+        "its answer was not JSON",
+        "phasegate init --client claude",
+    );
 }
 
 #[test]
@@ -155,7 +161,13 @@ fn the_gate_is_switched_off_in_the_settings() {
 fn the_settings_are_no_json() {
     let scene = installed();
     scene.file(".claude/settings.local.json", "{ \"a\": ");
-    finds(&scene, "settings.claude", "fail", "cannot be read", "mend .claude/settings.local.json");
+    finds(
+        &scene,
+        "settings.claude",
+        "fail",
+        "cannot be read",
+        "repair .claude/settings.local.json",
+    );
 }
 
 #[test]
@@ -281,7 +293,10 @@ fn a_hook_that_its_client_does_not_trust_is_said() {
         format!("{folder}{}", all.replace("sha256:85", "sha256:86")),
     );
     let said = trust_rows(&scene, "codex");
-    assert!(said[0]["summary"].as_str().unwrap().ends_with("our hook for Stop"), "{said:?}");
+    assert!(
+        said[0]["summary"].as_str().unwrap().contains("hook for Stop is not trusted"),
+        "{said:?}"
+    );
     assert_eq!(said[0]["status"], "fail");
 }
 
@@ -293,7 +308,7 @@ fn a_limit_on_a_hook_is_said() {
     let text =
         scene.read(".cursor/hooks.json").replace("\"loop_limit\": null", "\"loop_limit\": 3");
     scene.file(".cursor/hooks.json", text);
-    finds(&scene, "settings.cursor", "warn", "told to go on 3 times", "loop_limit");
+    finds(&scene, "settings.cursor", "warn", "to 3 continuations", "loop_limit");
 }
 
 #[test]
@@ -339,7 +354,7 @@ fn a_state_document_is_broken() {
         "run.triage/web",
         "fail",
         "is not valid JSON",
-        "mend .phasegate/triage/web_triage.json",
+        "repair .phasegate/triage/web_triage.json",
     );
 }
 
@@ -347,7 +362,7 @@ fn a_state_document_is_broken() {
 fn a_run_is_armed_and_no_hook_fires() {
     let scene = installed();
     assert_eq!(run(&scene, &["loop", "start", "--prompt", "x"]).code, Some(0));
-    finds(&scene, "run.loop", "warn", "no hook has fired for it", "let the agent stop once");
+    finds(&scene, "run.loop", "warn", "no session has stopped on it", "let the agent stop once");
 }
 
 #[test]
@@ -375,7 +390,7 @@ fn an_agent_is_at_work_that_no_run_knows() {
     let lock =
         std::fs::File::open(scene.path(".phasegate/jobs/phases-web/worker-1-x/lock")).unwrap();
     lock.lock().unwrap();
-    finds(&scene, "jobs", "warn", "1 jobs are at work that no run knows", "end-asked");
+    finds(&scene, "jobs", "warn", "1 job running that no run knows", "end-asked");
 }
 
 #[test]
@@ -402,7 +417,7 @@ fn a_hook_under_another_event_is_none() {
     let scene = installed();
     let text = scene.read(".claude/settings.json").replace("\"Stop\"", "\"PreToolUse\"");
     scene.file(".claude/settings.json", text);
-    finds(&scene, "hook", "fail", "no client has our hook", "`phasegate init`");
+    finds(&scene, "hook", "fail", "not installed in any client", "`phasegate init`");
 }
 
 #[test]
@@ -429,7 +444,7 @@ fn something_keeps_the_output_open() {
 fn the_configuration_cannot_be_read() {
     let scene = installed();
     scene.file(".phasegate/config.toml", "[limits\n");
-    finds(&scene, "project", "fail", "config.toml:1", "mend that file");
+    finds(&scene, "project", "fail", "config.toml:1", "repair that file");
 }
 
 #[test]

@@ -244,7 +244,7 @@ while IFS= read -r line; do
     say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{}}" ;;
   *'"method":"session/prompt"'*)
     prompt=$id
-    say '{"jsonrpc":"2.0","id":"p1","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c1"},"options":[{"optionId":"no","name":"No","kind":"reject_once"},{"optionId":"yes","name":"Yes","kind":"allow_once"}]}}' ;;
+    say '{"jsonrpc":"2.0","id":"p1","method":"session/request_permission","params":{"sessionId":"s1","toolCall":'"${CALL:-{\"kind\":\"edit\"\}}"',"options":[{"optionId":"no","name":"No","kind":"reject_once"},{"optionId":"yes","name":"Yes","kind":"allow_once"}]}}' ;;
   *'"id":"p1"'*)
     case $line in *'"optionId":"yes"'*) echo allowed >>"$LOG" ;; esac
     text 'I work.'
@@ -281,6 +281,59 @@ fn an_agent_that_speaks_acp_is_driven_in_one_conversation() {
     assert!(ran.stderr.contains("turn 2") && ran.stderr.contains("$0.25"), "{ran:?}");
     let spent = &scene.json(".phasegate/runs/two/x/run.json")["work"]["tally"];
     assert!(spent.to_string().contains("500000"), "{spent}");
+}
+
+#[test]
+fn an_acp_agent_may_do_what_its_rights_are() {
+    let scene = Scene::new();
+    scene.file("agent.sh", ACP);
+    let inside = scene.path("src/a.rs").display().to_string();
+    let edit = |path: &str| json!({ "kind": "edit", "locations": [{ "path": path }] });
+    let run = |line: &str| json!({ "kind": "execute", "rawInput": { "command": line } });
+    let asked = [
+        (json!({ "kind": "read" }), true),
+        (edit(&inside), true),
+        (edit("src/a.rs"), true),
+        (edit("/etc/passwd"), false),
+        (edit(&format!("{inside}/../../../x")), false),
+        (run("git log --oneline"), true),
+        (json!({ "kind": "execute", "title": "`git status`" }), true),
+        (run("git log > x"), false),
+        (run("git diff; rm -r src"), false),
+        (run("git push"), false),
+        (run("git logs"), false),
+        (run("cargo test"), true),
+        (run("cargo test; rm -r src"), false),
+        (run("rm -r src"), false),
+        (json!({ "kind": "fetch" }), false),
+        (json!({ "kind": "delete" }), false),
+        (json!({}), false),
+    ];
+    let is_allowed = |call: &serde_json::Value, rights: &[&str]| {
+        let _ = std::fs::remove_file(scene.path("log"));
+        let mut command = scene.command();
+        command.env("LOG", scene.path("log")).env("CALL", call.to_string());
+        command.arg("acp-turn").args(rights).args(["--", "sh", "agent.sh"]);
+        let ran = finish(scene.spawn(command, b"Work."));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let is_allowed = scene.read("log").contains("allowed");
+        assert_eq!(ran.stderr.contains("refused to the agent"), !is_allowed, "{ran:?}");
+        is_allowed
+    };
+    for (call, expected) in asked {
+        assert_eq!(is_allowed(&call, &["--may-run", "cargo test"]), expected, "{call}");
+        assert!(is_allowed(&call, &["--all-rights"]), "{call}");
+    }
+}
+
+#[test]
+fn all_rights_are_for_people_and_mean_nothing_to_any_program() {
+    let scene = notes();
+    let ran = drive(&scene, &["notes", "--all-rights", "--agent", "codex"]);
+    assert!(ran.stderr.contains("`drive --all-rights` is for people"), "{ran:?}");
+    let ran = scene.by_hand(&["drive", "notes", "--all-rights", "--", "my-agent"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("`--all-rights` means nothing to my-agent"), "{ran:?}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn a_long_healthy_run_reaches_no_limit() {
         scene.result(entry, true, "g");
         scene.stop_again().blocks(&format!("{} of 200", 199 - entry));
     }
-    assert!(scene.ok(&["status"]).contains("200 of 2000 blocks, 200 of 500 in a row"));
+    assert!(scene.ok(&["status", "-v"]).contains("200 of 2000 blocks; 200 of 500 blocks in a row"));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_run_ends_one_below_the_cap_of_the_client() {
         for block in 0..most {
             let said = scene.hook_raw(payload.to_string().as_bytes(), &env);
             if said.json.get("decision").is_none() {
-                said.allows_saying("as capped");
+                said.allows_saying("(capped)");
                 assert_eq!(scene.journal("w/w").pop().unwrap()["answer"]["outcome"], "capped");
                 return block;
             }

@@ -230,7 +230,7 @@ fn a_clock_that_was_ahead_does_not_hold_a_loop_back() {
 fn a_document_with_the_name_of_a_topic_is_said() {
     let scene = Scene::new();
     scene.file(".phasegate/triage/a#b_triage.json", Scene::with_triage(1).read(STATE));
-    scene.stop().allows_saying("a#b_triage.json is not looked at");
+    scene.stop().allows_saying("a#b_triage.json is ignored");
 }
 
 #[test]
@@ -245,5 +245,5 @@ fn nothing_is_left_of_a_run_that_never_began() {
     scene.stop().allows();
     let left = scene.snapshot().into_iter().map(|(path, _)| path.to_string_lossy().into_owned());
     assert_eq!(left.filter(|path| path.contains("phasegate-tmp")).count(), 0);
-    assert!(scene.ok(&["status"]).contains("There is no run"));
+    assert!(scene.ok(&["status"]).contains("has no run"));
 }

@@ -174,7 +174,7 @@ fn a_payload_of_another_event_is_not_answered_as_a_stop() {
     let scene = Scene::with_triage(1);
     let mut payload = scene.payload();
     payload["hook_event_name"] = json!("SubagentStop");
-    scene.hook(&payload).allows_saying("of the event SubagentStop");
+    scene.hook(&payload).allows_saying("for the event SubagentStop");
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn settings_survive_init_and_uninstall_byte_for_byte() {
     );
     // Twice is once.
     let before = scene.snapshot();
-    assert!(scene.ok(&["init", "--client", ALL]).contains("Everything is there already."));
+    assert!(scene.ok(&["init", "--client", ALL]).contains("Everything is already installed."));
     assert_eq!(scene.snapshot(), before);
     scene.ok(&["uninstall"]);
     for (path, text) in ODD {
@@ -109,7 +109,7 @@ fn settings_survive_init_and_uninstall_byte_for_byte() {
     }
     assert!(!scene.exists(".github"), "what was made only for us is gone");
     assert!(!scene.exists(".opencode"), "and so is the plugin");
-    assert!(scene.ok(&["uninstall"]).contains("nothing of ours"));
+    assert!(scene.ok(&["uninstall"]).contains("nothing to remove"));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn for_a_user_it_is_the_users_own_files() {
     scene.ok(&["uninstall", "--user"]);
     assert!(!scene.exists("home/.copilot") && !scene.exists("home/.codex"));
     let ran = scene.run(&["init", "--user", "--client", "vscode"]);
-    assert!(ran.stderr.contains("for a project only"), "{ran:?}");
+    assert!(ran.stderr.contains("for projects only"), "{ran:?}");
 }
 
 #[test]
@@ -306,7 +306,9 @@ fn a_program_of_ours_that_somebody_has_changed_stays() {
     scene.file(place, format!("{own}// mine\n"));
     let ran = scene.run(&["init", "--client", "opencode"]);
     assert!(
-        ran.stderr.contains("phasegate.js cannot be changed: it is not as we write it"),
+        ran.stderr.contains(
+            "phasegate.js cannot be changed: it does not have the form that Phasegate writes"
+        ),
         "{ran:?}"
     );
     scene.ok(&["uninstall"]);

@@ -24,6 +24,7 @@ mod kill_points;
 mod loops;
 mod machines;
 mod notifications;
+mod outputs;
 mod outside;
 mod own_gate;
 mod people;

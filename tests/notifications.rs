@@ -89,6 +89,6 @@ fn a_webhook_gets_it_as_json() {
 fn a_project_cannot_make_anybody_run_anything() {
     let scene = scene("");
     scene.file(".phasegate/config.toml", "[notify]\ncommand = [\"touch\", \"pwned\"]\n");
-    scene.stop().allows_saying("`notify` belongs into your own configuration");
+    scene.stop().allows_saying("`notify` belongs in your own configuration");
     assert!(!scene.exists("pwned"));
 }

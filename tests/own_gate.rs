@@ -111,10 +111,10 @@ final = true
     assert!(scene.ok(&["status"]).contains("waiting"));
     let denied = scene.run(&["review", "approve", "--note", "x"]);
     assert_eq!(denied.code, Some(1));
-    assert!(denied.stdout.contains("DENY: A note of 1 letters"), "{denied:?}");
+    assert!(denied.stdout.contains("Not possible now: A note of 1 letters"), "{denied:?}");
     assert_eq!(
         scene.ok_by_hand(&["review", "approve", "r", "--note", "good"]),
-        "review/r: ALLOW\nIt is now in phase approved\n"
+        "review/r: accepted\nIt is now in phase approved\n"
     );
     let state = scene.json(".phasegate/review/r.json");
     assert_eq!(

@@ -115,7 +115,7 @@ fn a_workflow_can_leave_its_end_to_people() {
     assert!(said.json["systemMessage"].as_str().unwrap().contains(way), "{said:?}");
     let ran = scene.by_agent(&["cancel", "--reason", "too much work"]);
     assert_eq!(ran.code, Some(1));
-    let told = "give the command `phasegate cancel notes/notes` in a terminal of your own";
+    let told = "run `phasegate cancel notes/notes` in a terminal of your own";
     assert!(ran.stderr.contains(told), "{ran:?}");
     let last = scene.journal(RUN).pop().unwrap();
     assert_eq!(last["answer"]["code"], "needs_human", "{last}");
@@ -129,8 +129,8 @@ fn a_paused_run_holds_nobody_and_says_so() {
     let scene = with_gate("");
     is_refused(&scene, &scene.by_agent(&["pause"]), "inside Claude Code");
     let ran = scene.by_hand(&["pause", "--reason", "lunch"]);
-    assert!(ran.stdout.contains("Run notes/notes is paused: it holds nobody."), "{ran:?}");
-    let told = "Run notes/notes is paused. `phasegate resume notes/notes` takes it up.";
+    assert!(ran.stdout.contains("Run notes/notes is paused: it holds no session."), "{ran:?}");
+    let told = "Run notes/notes is paused. `phasegate resume notes/notes` resumes it.";
     scene.stop().allows_saying(told);
     scene.stop_again().allows_saying(told);
     assert!(scene.ok(&["status"]).contains("paused in phase working"));

@@ -180,5 +180,5 @@ fn a_plan_that_nobody_has_touched_for_a_day_is_said() {
             .set_modified(old)
             .unwrap();
     }
-    scene.stop_of("s9", false).allows_saying("nothing in its folder was changed for a day");
+    scene.stop_of("s9", false).allows_saying("nothing in its folder has changed for a day");
 }

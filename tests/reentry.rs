@@ -57,7 +57,7 @@ fn a_new_prompt_after_stuck_is_blocked_again() {
 #[test]
 fn a_stop_that_another_hook_caused_is_decided_and_not_blocked() {
     let scene = Scene::with_triage(1);
-    scene.stop_again().allows_saying("another hook has told the agent to go on");
+    scene.stop_again().allows_saying("another hook has already told the agent to go on");
     scene.result(0, true, "g");
     scene.stop_again().allows_saying("in phase aggregation");
     assert_eq!(scene.json(STATE)["phase"], "aggregation", "what has moved on stays");
@@ -66,7 +66,7 @@ fn a_stop_that_another_hook_caused_is_decided_and_not_blocked() {
 #[test]
 fn a_run_is_completed_at_a_stop_that_another_hook_caused() {
     let scene = with_head("");
-    scene.stop_again().allows_saying("another hook has told the agent to go on");
+    scene.stop_again().allows_saying("another hook has already told the agent to go on");
     scene.file("ok", "");
     scene.stop_again().allows_saying("Run w/w is done.");
     assert!(scene.ok(&["status"]).contains("done in phase b"));
@@ -134,7 +134,7 @@ fn reentry_always_goes_on_without_a_change_and_never_allows_with_one() {
     let scene = with_head("reentry = \"never\"");
     scene.stop().blocks("make ok");
     scene.file("other", "x");
-    scene.stop_again().allows_saying("another hook has told the agent to go on");
+    scene.stop_again().allows_saying("another hook has already told the agent to go on");
 }
 
 #[test]
@@ -209,8 +209,8 @@ fn a_stop_of_another_hook_is_told_as_that() {
     let scene = Scene::with_triage(1);
     scene.stop().blocks("1 of 1");
     scene.stop_again().allows_saying("stuck");
-    scene.stop_again().allows_saying("another hook has told the agent to go on");
+    scene.stop_again().allows_saying("another hook has already told the agent to go on");
     for command in ["status", "why"] {
-        assert!(scene.ok(&[command]).contains("another hook has told the agent to go on"));
+        assert!(scene.ok(&[command]).contains("another hook has already told the agent to go on"));
     }
 }

@@ -173,7 +173,7 @@ fn a_reviewer_that_fires_the_hook_does_not_start_another() {
 fn a_review_that_is_there_is_not_overwritten() {
     let scene = with_reviewer(&honest("PASS"));
     scene.file("reviews/review-1.md", "an earlier one");
-    scene.stop().allows_saying("reviews/review-1.md is there already");
+    scene.stop().allows_saying("reviews/review-1.md exists already");
     assert_eq!(scene.read("reviews/review-1.md"), "an earlier one");
     assert!(!scene.exists("models"), "it was not even asked");
 }

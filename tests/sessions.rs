@@ -38,7 +38,7 @@ fn a_run_whose_owner_is_silent_is_adopted_visibly() {
     scene.file(path, ledger.to_string());
     let said = scene.stop_of("two", false);
     said.blocks("2 of 2");
-    assert!(said.json["systemMessage"].as_str().unwrap().contains("adopted from session one"));
+    assert!(said.json["systemMessage"].as_str().unwrap().contains("taken over from session one"));
     scene.stop_of("one", false).allows();
 }
 
@@ -76,17 +76,17 @@ fn a_run_is_taken_over_at_once_by_adopt() {
     let scene = Scene::with_triage(2);
     scene.stop_of("one", false).blocks("2 of 2");
     let said = scene.ok_by_hand(&["adopt", "--session", "two"]);
-    assert!(said.contains("belongs to session two now"), "{said}");
+    assert!(said.contains("now belongs to session two"), "{said}");
     scene.stop_of("one", false).allows();
     // What the first session was told does not count against the second.
-    scene.stop_of("two", true).allows_saying("another hook has told the agent to go on");
+    scene.stop_of("two", true).allows_saying("another hook has already told the agent to go on");
     scene.stop_of("two", false).blocks("2 of 2");
     let last =
         scene.journal("triage/web").into_iter().find(|line| line["event"]["name"] == "adopt");
     assert_eq!(last.unwrap()["event"]["actor"], "human");
     scene.ok(&["log", "--verify"]);
     let ran = scene.run(&["adopt"]);
-    assert!(ran.stderr.contains("which session?"), "{ran:?}");
+    assert!(ran.stderr.contains("name the session with --session ID"), "{ran:?}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn inside_of_a_client_adopt_knows_the_session() {
         crate::scene::finish(scene.spawn(command, b""))
     };
     let ran = adopt(scene.command());
-    assert!(ran.stderr.contains("belongs to a session that is at work"), "{ran:?}");
+    assert!(ran.stderr.contains("belongs to a session that is still active"), "{ran:?}");
     scene.stop_of("two", false).allows();
     scene.hook_of("session-end", "one", &json!({ "reason": "other" })).allows();
     let ran = adopt(scene.command());
@@ -119,7 +119,7 @@ fn a_run_that_is_released_goes_to_the_next_session() {
     scene.stop_of("one", false).allows();
     scene.ok_by_hand(&["cancel"]);
     let ran = scene.run(&["release"]);
-    assert!(ran.stderr.contains("is cancelled: it answers no one"), "{ran:?}");
+    assert!(ran.stderr.contains("is cancelled and does not answer stops"), "{ran:?}");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_session_that_ends_gives_its_run_up() {
     let said = scene.stop_of("three", false);
     said.blocks("2 of 2");
     let told = said.json["systemMessage"].as_str().unwrap();
-    assert!(told.contains("was adopted from session one, which is gone"), "{told}");
+    assert!(told.contains("was taken over from session one, which has ended"), "{told}");
     scene.stop_of("one", false).allows();
     let lines = scene.journal("triage/web");
     let end = lines.iter().find(|line| line["event"]["name"] == "session-end").unwrap();
@@ -193,7 +193,7 @@ fn a_hook_that_is_installed_for_another_event_is_a_fault() {
     let scene = Scene::with_triage(1);
     let mut payload = scene.payload();
     payload["hook_event_name"] = json!("SessionStart");
-    scene.hook(&payload).allows_saying("the payload is of the event SessionStart, not of Stop");
+    scene.hook(&payload).allows_saying("the payload is for the event SessionStart, not for Stop");
     scene.fire("banana", b"{}", &[]).allows_saying("there are: stop, subagent-stop");
 }
 
@@ -223,7 +223,7 @@ fn a_run_without_a_hook_says_that_nothing_holds_the_agent() {
     let scene = Scene::new();
     scene.file("findings.json", r#"[{"name":"a"}]"#);
     scene.ok(&["triage", "start", "--from", "findings.json"]);
-    assert!(scene.ok(&["status"]).contains("armed, but no hook has fired since "));
+    assert!(scene.ok(&["status"]).contains("no session has stopped here since "));
     scene.stop().blocks("1 of 1");
     assert!(scene.ok(&["status"]).contains("the hook fired just now"));
 }
@@ -261,5 +261,5 @@ fn an_owner_who_was_seen_in_the_future_holds_nothing() {
     assert_eq!(scene.json(path)["session"]["owner"], ledger["session"]["owner"]);
     let said = scene.stop_of("s2", false);
     said.blocks("1 of 1");
-    assert!(said.json.to_string().contains("was adopted from session s1"), "{said:?}");
+    assert!(said.json.to_string().contains("was taken over from session s1"), "{said:?}");
 }

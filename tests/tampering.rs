@@ -273,7 +273,7 @@ fn what_was_refused_is_not_taken_for_tampering() {
             scene.by_hand(&["trust", "notes", "--yes"]);
         }
         let ran = scene.run(&["notes", "ship"]);
-        assert!(ran.code == Some(1) && ran.stdout.contains("DENY"), "{ran:?}");
+        assert!(ran.code == Some(1) && ran.stdout.contains("Not possible now"), "{ran:?}");
         assert!(scene.ok(&["status"]).contains("in phase working"));
         let said = scene.stop();
         said.blocks("Write NOTES.md");
@@ -301,7 +301,7 @@ fn what_is_noticed_before_a_check_is_still_said_after_it() {
     said.blocks("Write NOTES.md");
     let told = said.json["systemMessage"].as_str().unwrap_or_default();
     assert!(
-        told.contains("adopted from session one") && told.contains("`note` was changed"),
+        told.contains("taken over from session one") && told.contains("`note` was changed"),
         "{told}"
     );
 }

@@ -434,12 +434,12 @@ fn a_worker_outlives_the_command_that_wanted_it_and_ends_as_a_whole() {
     while !tasks.scene.exists("begun") {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    tasks.refused(&["plan"], "A worker is at work on run task/greet already");
-    tasks.plan("meanwhile").refused(&["next"], "A worker is at work");
-    tasks.stop().allows_saying("A worker is at work");
+    tasks.refused(&["plan"], "A worker is already working on run task/greet");
+    tasks.plan("meanwhile").refused(&["next"], "A worker is already working");
+    tasks.stop().allows_saying("A worker is already working");
     child.kill().unwrap();
     child.wait().unwrap();
-    tasks.refused(&["plan"], "A worker is at work");
+    tasks.refused(&["plan"], "A worker is already working");
     assert!(crate::plans::is_alive("4714.1"));
     let ran = tasks.scene.by_agent(&["jobs", "end", "worker.planner"]);
     assert!(ran.stderr.contains("ending a job is for people"), "{ran:?}");

@@ -88,7 +88,7 @@ fn bad_findings_are_refused_and_nothing_is_written() {
 fn the_report_has_groups_plans_and_tasks() {
     let scene = Scene::bare();
     let shown = scene.ok(&["demo", "--keep"]);
-    let root = shown.lines().find_map(|line| line.strip_prefix("The project is kept: ")).unwrap();
+    let root = shown.lines().find_map(|line| line.strip_prefix("The project was kept: ")).unwrap();
     let report = scene.ok(&["-C", root, "triage", "report"]);
     assert!(report.contains("7 false positives in 3 groups"), "{report}");
     assert!(report.contains("| event-handlers | 3 | complete | 5 | 4 |"), "{report}");

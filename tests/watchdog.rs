@@ -38,7 +38,7 @@ fn a_payload_that_never_comes_is_given_up() {
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
         let message = json["systemMessage"].as_str().unwrap();
-        assert!(message.contains("no whole payload within 3 seconds"), "{message}");
+        assert!(message.contains("did not send a whole payload within 3 seconds"), "{message}");
         assert!(message.contains("The stop was allowed"), "{message}");
     }
 }

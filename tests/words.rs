@@ -38,7 +38,7 @@ fn every_sentence() {
             Outcome::Capped,
             500,
             "blocks in a row",
-            "Say something to the agent to go on",
+            "Send the agent a message to go on",
         ),
         Because::ClientCap(8, false),
         Because::ClientCap(5, true),
@@ -57,7 +57,7 @@ fn a_person_that_is_needed_is_told_from_work() {
     assert_eq!(standing(Condition::Waiting, Some(&human), false), "needs you");
     assert_eq!(standing(Condition::Waiting, Some(&background), false), "waiting");
     let ready = standing(Condition::Waiting, Some(&background), true);
-    assert_eq!(ready, "needs you: what it waited for is done");
+    assert_eq!(ready, "needs you: what it was waiting for is done");
     assert_eq!(standing(Condition::Stuck, None, false), "needs you: stuck");
     assert_eq!(standing(Condition::Working, None, false), "working");
 }
@@ -73,10 +73,10 @@ fn a_stop_that_no_rule_answers_is_told() {
         "{linted:?}"
     );
     scene.ok(&["w", "start"]);
-    scene.stop().allows_saying("no rule of phase a is about it");
-    assert!(scene.ok(&["status"]).contains("no rule of phase a is about it"));
+    scene.stop().allows_saying("phase a has no rule for it");
+    assert!(scene.ok(&["status"]).contains("phase a has no rule for it"));
     let start = scene.hook_of("session-start", "s1", &serde_json::json!({ "source": "resume" }));
-    assert!(start.json.to_string().contains("no rule of phase a is about it"), "{start:?}");
+    assert!(start.json.to_string().contains("phase a has no rule for it"), "{start:?}");
 }
 
 #[test]

@@ -49,7 +49,8 @@ fn install() -> Result<PathBuf, String> {
         .join(format!("claude-code-{}", platform()?))
         .join("claude");
     let package = format!("@anthropic-ai/claude-code@{VERSION}");
-    Ok(npm::install(&format!("claude-code-{VERSION}"), &[&package], &program)?.join(program))
+    // The tests of all clients have it from the same place.
+    Ok(npm::install(&format!("claude-{VERSION}"), &[&package], &program)?.join(program))
 }
 
 /// The name of this system in the names of packages.
@@ -81,8 +82,17 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// A session that is given a prompt and ends with its turn. It has no hooks yet.
     pub fn new(scene: &'a Scene, api: &Api, prompt: &str) -> Session<'a> {
+        Session::with_rights(scene, api, prompt, &["--dangerously-skip-permissions"])
+    }
+
+    /// The same in plan mode, in which the agent may not write.
+    pub fn planning(scene: &'a Scene, api: &Api, prompt: &str) -> Session<'a> {
+        Session::with_rights(scene, api, prompt, &["--permission-mode", "plan"])
+    }
+
+    fn with_rights(scene: &'a Scene, api: &Api, prompt: &str, rights: &[&str]) -> Session<'a> {
         let mut command = scene.client(api);
-        command.args(["--print", "--output-format", "json", "--dangerously-skip-permissions"]);
+        command.args(["--print", "--output-format", "json"]).args(rights);
         Session { scene, command, prompt: prompt.into() }.model("sonnet")
     }
 

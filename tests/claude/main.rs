@@ -9,14 +9,21 @@ mod real;
 use real::api;
 
 mod client;
+mod model;
 mod scene;
+mod terminal;
 
 mod caps;
+mod day;
 mod drives;
 mod loops;
+mod people;
 mod phases;
+mod places;
 mod plans;
 mod plugin;
+mod rights;
 mod sessions;
 mod tasks;
 mod triage;
+mod waits;

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::api::{Api, Hold, LONG, Reply};
 use crate::client::Session;
+use crate::model::{NOTES, obedient};
 use crate::scene::Scene;
 
 const FIRST: &str = "11111111-1111-4111-8111-111111111111";
@@ -91,5 +92,38 @@ fn a_session_that_was_killed_goes_on_with_its_run_when_it_is_resumed() {
         said.contains("Go on.") && said.contains("This is iteration 2 of 9")
     });
     assert!(told);
+    scene.end();
+}
+
+#[test]
+fn a_session_at_work_is_left_alone_and_the_one_that_comes_back_has_its_run() {
+    let Some(scene) = Scene::new() else { return };
+    scene.file(".phasegate/workflows/notes.toml", NOTES).record_hooks();
+    scene.ok(&["init", "--client", "claude"]);
+    let (hold, arrival, opening) = Hold::new();
+    let api = Api::start(move |request| {
+        if request.session == SECOND && request.used().is_empty() {
+            hold.wait();
+            return Reply::bash("touch other.txt");
+        }
+        obedient(request)
+    });
+    // The second is at work when the first begins its run, and still is when the first has left.
+    let second = Session::new(&scene, &api, "Do something else.").id(SECOND).start();
+    arrival.recv_timeout(LONG).unwrap();
+    let prompt = "RUN phasegate notes start --name x";
+    Session::new(&scene, &api, prompt).id(FIRST).run().result();
+    assert_eq!(scene.answers("notes/x"), ["block", "stuck"]);
+    opening.send(()).unwrap();
+    second.wait().result();
+    assert_eq!(scene.answers("notes/x"), ["block", "stuck"], "the second session was asked");
+    // The first comes back, is told, and held.
+    Session::new(&scene, &api, "Go on.").resuming(FIRST).run().result();
+    assert_eq!(scene.answers("notes/x"), ["block", "stuck", "block", "stuck"]);
+    let fired = scene.fired();
+    let back = fired.iter().rfind(|it| it.is("SessionStart")).unwrap();
+    assert_eq!(back.asked["source"], "resume");
+    assert!(back.answer.to_string().contains("notes/x"), "{back:?}");
+    assert!(scene.stops("notes/x").iter().all(|stop| stop.session == FIRST));
     scene.end();
 }

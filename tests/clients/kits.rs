@@ -30,6 +30,8 @@ pub struct Kit {
     pub turn: &'static [&'static str],
     /// A command in its shell.
     pub shell: fn(&str) -> Reply,
+    /// A new file of the project, as it is written without a shell: its path, and the text.
+    pub writes: fn(&Path, &str) -> Reply,
     /// Its tool for a sub-agent, and what it is given.
     pub agent: Call,
     /// The name of one of our MCP tools.
@@ -98,6 +100,7 @@ pub static KITS: &[Kit] = &[
         shell: |command| {
             Reply::tool("Bash", json!({ "command": command, "description": "Writes notes" }))
         },
+        writes: |path, text| Reply::write(path, text),
         agent: (
             "Agent",
             |prompt| json!({ "description": "Says it", "prompt": prompt, "subagent_type": "general-purpose" }),
@@ -129,6 +132,13 @@ pub static KITS: &[Kit] = &[
         trust: Some(codex_trust),
         turn: &["exec", "--json", "--sandbox", "workspace-write"],
         shell: |command| Reply::tool("exec_command", json!({ "cmd": command })),
+        // Its least is a sandbox, in which it may use its shell.
+        writes: |path, text| {
+            Reply::tool(
+                "exec_command",
+                json!({ "cmd": format!("printf '{text}' > {}", path.display()) }),
+            )
+        },
         agent: ("multi_agent_v1/spawn_agent", |prompt| json!({ "message": prompt })),
         server: "mcp__phasegate/wait_for_change",
         search: None,
@@ -164,10 +174,13 @@ pub static KITS: &[Kit] = &[
             let input = json!({ "command": command, "description": "Writes notes" });
             Reply::tool("run_shell_command", input)
         },
+        writes: |path, text| {
+            Reply::tool("write_file", json!({ "file_path": path, "content": text }))
+        },
         agent: ("invoke_agent", |prompt| json!({ "agent_name": "generalist", "prompt": prompt })),
         server: "mcp_phasegate_wait_for_change",
         search: None,
-        acp: &["--acp", "--skip-trust", "--yolo"],
+        acp: &["--acp", "--skip-trust"],
         loads: false,
         cap: None,
         files: &[".gemini/settings.json"],
@@ -194,13 +207,16 @@ pub static KITS: &[Kit] = &[
             let input = json!({ "command": command, "description": "Writes notes", "is_background": false });
             Reply::tool("run_shell_command", input)
         },
+        writes: |path, text| {
+            Reply::tool("write_file", json!({ "file_path": path, "content": text }))
+        },
         agent: (
             "agent",
             |prompt| json!({ "description": "Says it", "prompt": prompt, "subagent_type": "general-purpose" }),
         ),
         server: "mcp__phasegate__wait_for_change",
         search: Some(("tool_search", |tool| json!({ "query": tool }))),
-        acp: &["--acp", "--yolo"],
+        acp: &["--acp"],
         loads: true,
         cap: Some(7),
         files: &[".qwen/settings.json"],
@@ -226,6 +242,7 @@ pub static KITS: &[Kit] = &[
         shell: |command| {
             Reply::tool("bash", json!({ "command": command, "description": "Writes notes" }))
         },
+        writes: |path, text| Reply::tool("create", json!({ "path": path, "file_text": text })),
         agent: ("task", |prompt| {
             json!({
                 "description": "Says it", "prompt": prompt, "agent_type": "general-purpose",
@@ -234,7 +251,7 @@ pub static KITS: &[Kit] = &[
         }),
         server: "phasegate-wait_for_change",
         search: None,
-        acp: &["--acp", "--allow-all-tools"],
+        acp: &["--acp"],
         loads: true,
         cap: Some(7),
         files: &[".github/hooks/phasegate.json", ".github/mcp.json"],
@@ -267,12 +284,15 @@ pub static KITS: &[Kit] = &[
         trust: None,
         turn: &["exec", "--auto", "high"],
         shell: |command| {
+            // The model says how risky it is.
+            let risk = if command.starts_with("git") { "low" } else { "medium" };
             let input = json!({
                 "command": command, "summary": "Write some notes down", "timeout": 60,
-                "riskLevel": "low", "riskLevelReason": "It writes one file.",
+                "riskLevel": risk, "riskLevelReason": "It runs a command.",
             });
             Reply::tool("Execute", input)
         },
+        writes: |path, text| Reply::tool("Create", json!({ "file_path": path, "content": text })),
         agent: (
             "Task",
             |prompt| json!({ "description": "Says it", "prompt": prompt, "subagent_type": "worker" }),
@@ -297,7 +317,7 @@ pub static KITS: &[Kit] = &[
             });
             let settings = json!({
                 "model": "fake/fake", "small_model": "fake/fake", "autoupdate": false,
-                "share": "disabled", "provider": { "fake": provider }, "permission": "allow",
+                "share": "disabled", "provider": { "fake": provider },
             });
             home(scene, ".config/opencode/opencode.json", &settings);
         },
@@ -314,6 +334,7 @@ pub static KITS: &[Kit] = &[
         shell: |command| {
             Reply::tool("bash", json!({ "command": command, "description": "Writes notes" }))
         },
+        writes: |path, text| Reply::tool("write", json!({ "filePath": path, "content": text })),
         agent: (
             "task",
             |prompt| json!({ "description": "Says it", "prompt": prompt, "subagent_type": "general" }),

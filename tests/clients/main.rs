@@ -21,10 +21,14 @@ use std::time::Instant;
 
 use kits::{KITS, Kit};
 use real::npm;
+use real::scene::repository;
 use steps::{Bench, STEPS};
 
 /// `install` fetches the clients; `required` makes it a failure if one cannot be had.
 const CHOICE: &str = "PHASEGATE_TEST_CLIENTS";
+
+/// What has the table that this prints.
+const DOCS: &str = "docs/clients.md";
 
 /// What came of a client.
 enum Row {
@@ -79,6 +83,8 @@ fn report(rows: &[(&Kit, Row)], began: Instant) -> ExitCode {
     println!("\n| client | version | {} |", columns.join(" | "));
     println!("|{}", "---|".repeat(columns.len() + 2));
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    let docs = std::fs::read_to_string(repository().join(DOCS)).unwrap();
+    let mut unsaid = 0;
     for (kit, row) in rows {
         let cells: Vec<String> = match row {
             Row::Skipped(_) => vec!["skipped".into(); columns.len()],
@@ -90,9 +96,14 @@ fn report(rows: &[(&Kit, Row)], began: Instant) -> ExitCode {
                 cells.iter().map(shown).collect()
             }
         };
-        println!("| {} | {} | {} |", kit.name, kit.version, cells.join(" | "));
+        let line = format!("| {} | {} | {} |", kit.name, kit.version, cells.join(" | "));
+        println!("{line}");
+        unsaid += usize::from(matches!(row, Row::Ran(_)) && !docs.contains(&line));
     }
     println!();
+    if unsaid > 0 {
+        println!("FAILED: {DOCS} does not have {unsaid} of these lines\n");
+    }
     for (kit, row) in rows {
         match row {
             Row::Skipped(why) => {
@@ -112,6 +123,7 @@ fn report(rows: &[(&Kit, Row)], began: Instant) -> ExitCode {
             }
         }
     }
+    failed += unsaid;
     let result = if failed == 0 { "ok" } else { "FAILED" };
     println!(
         "test result: {result}. {passed} passed; {failed} failed; {skipped} skipped; \

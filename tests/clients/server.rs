@@ -13,7 +13,7 @@ use crate::real::running::{Ended, Running};
 use crate::real::scene::Scene;
 
 /// How long a session may take, and how long it must be idle to be over.
-const TIMEOUT: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(3);
 const QUIET: Duration = Duration::from_secs(2);
 
 /// Lets it work on a prompt.

@@ -10,13 +10,17 @@ use crate::kits::Kit;
 use crate::real::api::{Api, Reply, Request};
 use crate::real::running::{Ended, Running};
 use crate::real::scene::{Scene, run};
+use crate::real::terminal;
 use crate::server;
 
 /// How long a session may take.
-const TIMEOUT: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A gate that wants more than the first answer.
-const NOTES: &str = "name = \"notes\"\nabout = \"x\"\ninitial = \"a\"\n[phase.a]\nrules = [\n{ on = \"stop\", when = \"text('NOTES.md') | length < 10\", block = \"NOTES.md has {{ text('NOTES.md') | length }} characters. Say more.\" },\n{ on = \"stop\", goto = \"b\", allow = \"done\" },\n]\n[phase.b]\nfinal = true\n";
+const NOTES: &str = "name = \"notes\"\nabout = \"x\"\ninitial = \"a\"\n[phase.a]\nrules = [\n{ on = \"stop\", when = \"(text('NOTES.md') ~ text('MORE.md')) | length < 10\", block = \"NOTES.md has {{ (text('NOTES.md') ~ text('MORE.md')) | length }} characters. Say more.\" },\n{ on = \"stop\", goto = \"b\", allow = \"done\" },\n]\n[phase.b]\nfinal = true\n";
+
+/// What it looks at.
+const NOTES_FILES: [&str; 2] = ["NOTES.md", "MORE.md"];
 
 /// What a sub-agent is told.
 const SUBTASK: &str = "SUBTASK: say that it is done.";
@@ -35,6 +39,7 @@ pub static STEPS: &[Step] = &[
     ("sub-agent", sub_agent),
     ("MCP", server),
     ("drive", drive),
+    ("rights", rights),
     ("ACP", acp),
     ("uninstall", uninstall),
 ];
@@ -100,7 +105,9 @@ impl Bench {
 
     /// A run of the gate that is new.
     fn start_notes(&self, name: &str) {
-        let _ = std::fs::remove_file(self.scene.path("NOTES.md"));
+        for file in NOTES_FILES {
+            let _ = std::fs::remove_file(self.scene.path(file));
+        }
         self.scene.ok(&["notes", "start", "--name", name]);
     }
 }
@@ -129,7 +136,7 @@ fn files(scene: &Scene) -> BTreeMap<PathBuf, Vec<u8>> {
             let is_ours = [".git", ".phasegate", ".jwz"].iter().any(|it| path.ends_with(it));
             if path.is_dir() && !is_ours {
                 walk(&path, found);
-            } else if path.is_file() && !path.ends_with("NOTES.md") {
+            } else if path.is_file() && !NOTES_FILES.iter().any(|it| path.ends_with(it)) {
                 found.insert(path.clone(), std::fs::read(&path).unwrap());
             }
         }
@@ -150,7 +157,7 @@ fn installed(bench: &Bench) -> String {
     "yes".into()
 }
 
-/// Before the client's own step of trust nothing of ours runs, and doctor says so; after it, both do.
+/// Before the client's own step of trust nothing to remove runs, and doctor says so; after it, both do.
 fn trusted(bench: &Bench) -> String {
     let Some(trust) = bench.kit.trust else {
         assert_eq!(bench.trust_rows(), Vec::<Value>::new());
@@ -230,11 +237,12 @@ fn sub_agent(bench: &Bench) -> String {
         if request.has_order(SUBTASK) {
             return Reply::text("sub done");
         }
-        let (order, used) = request.order();
-        if order.contains("has 0 characters") && used.is_empty() {
+        // Not by the last order: that the sub-agent has ended may be told after the block.
+        let used = request.used();
+        if request.all().contains("has 0 characters") && used.len() == 1 {
             return shell("printf 'Much longer.' > NOTES.md");
         }
-        if request.used().is_empty() {
+        if used.is_empty() {
             return Reply::tool(tool, input(SUBTASK));
         }
         Reply::text("I am done.")
@@ -267,10 +275,42 @@ fn server(bench: &Bench) -> String {
     if is_offered { "listed".into() } else { "found".into() }
 }
 
-/// Two turns of one conversation, without a hook.
+/// Two turns of one conversation, without a hook. The least rights are enough to edit.
 fn drive(bench: &Bench) -> String {
     assert!(driven(bench, "drive", &["--agent", bench.kit.name]));
     "resumes".into()
+}
+
+/// With all rights it does what it was refused before.
+fn rights(bench: &Bench) -> String {
+    let probe = probe(bench);
+    bench.start_notes("rights");
+    let (shell, touch) = (bench.kit.shell, format!("touch {}", probe.display()));
+    let api = Api::start(move |request| match request.order().1.len() {
+        0 => shell(&touch),
+        1 => shell("printf 'Much longer.' > NOTES.md"),
+        _ => Reply::text("Done."),
+    });
+    (bench.kit.settle)(&bench.scene, &api);
+    let mut command = bench.scene.command(env!("CARGO_BIN_EXE_phasegate"));
+    // To root, one client gives all rights only in a sandbox.
+    command.envs(bench.kit.variables(&api)).env("IS_SANDBOX", "1");
+    command.args(["drive", "notes", "rights", "--all-rights", "--agent", bench.kit.name]);
+    // All rights are for people, who have a terminal.
+    let (_person, line) = terminal::open();
+    command.stdin(line);
+    let ended = Running::start(command, TIMEOUT).unwrap().wait();
+    assert!(ended.is_success(), "{ended:?}\n{:?}", api.requests().last());
+    assert!(probe.exists(), "{ended:?}\n{:?}", api.requests().last());
+    let _ = std::fs::remove_file(probe);
+    "least, and all".into()
+}
+
+/// A file that an agent with the least rights cannot make: it is not in the project, nor where temporary
+/// files are.
+fn probe(bench: &Bench) -> PathBuf {
+    let name = format!("probe-{}-{}", bench.kit.name, std::process::id());
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
 /// The same over the Agent Client Protocol.
@@ -283,20 +323,40 @@ fn acp(bench: &Bench) -> String {
     if bench.kit.loads { "resumes".into() } else { "a new session each turn".into() }
 }
 
-/// Drives an agent through two turns; whether the second knew of the first.
+/// Drives an agent through two turns, in which it edits, asks git, and tries more than it may; whether the second
+/// knew of the first.
 fn driven(bench: &Bench, run: &str, agent: &[&str]) -> bool {
     bench.start_notes(run);
-    let api = Api::start(writer(bench.kit.shell));
+    let probe = probe(bench);
+    let (shell, writes, touch) =
+        (bench.kit.shell, bench.kit.writes, format!("touch {}", probe.display()));
+    // One client ends a file that it writes with a new line.
+    let is_second = |order: &str| order.contains("characters") && !order.contains("has 0 ");
+    let (notes, more) = (bench.scene.path("NOTES.md"), bench.scene.path("MORE.md"));
+    let api = Api::start(move |request| {
+        let (order, used) = request.order();
+        match (is_second(&order), used.len()) {
+            (false, 0) => writes(&notes, "Short."),
+            (true, 0) => writes(&more, "Much longer."),
+            (true, 1) => shell("git rev-parse --sq-quote phase gate"),
+            (true, 2) => shell(&touch),
+            _ => Reply::text("Written."),
+        }
+    });
     (bench.kit.settle)(&bench.scene, &api);
     let mut command = bench.scene.command(env!("CARGO_BIN_EXE_phasegate"));
     command.envs(bench.kit.variables(&api));
     command.args(["drive", "notes", run, "--prompt", "Take notes, please."]).args(agent);
     let ended = Running::start(command, TIMEOUT).unwrap().wait();
-    assert_eq!(bench.answers(&format!("notes/{run}")), "block block done", "{ended:?}");
-    assert!(ended.is_success(), "{ended:?}");
-    let second = |request: &Request| request.order().0.contains("has 6 characters");
     let requests = api.requests();
-    let second = requests.iter().find(|request| second(request)).unwrap();
+    let last = requests.last().map(|request| (&request.tools, request.all()));
+    let answers = bench.answers(&format!("notes/{run}"));
+    assert_eq!(answers, "block block done", "{ended:?}\n{last:?}");
+    assert!(ended.is_success(), "{ended:?}");
+    assert!(!probe.exists(), "it has written {}: {last:?}", probe.display());
+    let looked = requests.iter().any(|request| request.all().contains("'phase' 'gate'"));
+    assert!(looked, "it may not ask git: {last:?}");
+    let second = requests.iter().find(|request| is_second(&request.order().0)).unwrap();
     second.all().contains("Take notes, please.")
 }
 

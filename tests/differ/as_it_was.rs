@@ -62,10 +62,20 @@ pub fn was_undecided(seen: &Seen) -> bool {
 /// An answer without the sentences that 0.1.0 did not say: why a stop was let go that the workflow itself has
 /// no words for, and what was said at the last stop.
 fn silent(out: &str) -> String {
-    let said = r#"\{"systemMessage": "phasegate: Run [^ ]+ (is done|has ended in phase [^ ]+|did not hold this stop: [^"]*|does not hold this stop, [^"]*)\."\}"#;
+    let said = r#"\{"systemMessage": "phasegate: Run [^ ]+ (is done|has ended in phase [^ ]+|did not hold this stop: [^"]*|is in phase [^ ]+ and does not hold this stop)\."\}"#;
     let out = Regex::new(said).unwrap().replace_all(out, "{}").into_owned();
     let before = r#" At the last stop: ([^"\\]|\\[^n])*"#;
     Regex::new(before).unwrap().replace_all(&out, "").into_owned()
+}
+
+/// What an action prints, as today: 0.1.0 printed the answer by its name.
+fn answered(out: &str) -> String {
+    let refused = Regex::new(r"(?m)^[a-z]+/[a-z]+: DENY: ").unwrap();
+    let out = refused.replace_all(out, "Not possible now: ");
+    Regex::new(r"(?m)^([a-z]+/[a-z]+): ALLOW$")
+        .unwrap()
+        .replace_all(&out, "$1: accepted")
+        .into_owned()
 }
 
 /// What is seen without where a log is, and a workflow's own record of a worker with what 0.1.0 knew.
@@ -75,7 +85,7 @@ pub fn seen(seen: &Seen) -> Seen {
     let text = serde_json::to_string(seen).unwrap();
     let text = Regex::new(log).unwrap().replace_all(&text, "<log>");
     let mut seen: Seen = serde_json::from_str(&text).unwrap();
-    seen.out = silent(&seen.out);
+    seen.out = answered(&silent(&seen.out));
     // Whose finding it is was not written down, nor handed over.
     let reviewer = Regex::new(r#",\s*"reviewer": "[a-z]+-\d+""#).unwrap();
     let finding = Regex::new(r"(?m)^- [a-z]+, ([a-z]+), by [a-z]+-\d+: ").unwrap();

@@ -131,7 +131,7 @@ const PLANTED: [(&str, &str, &str); 5] = [
     ("loop", r#""frame.iter" = "iter + 1""#, r#""frame.iter" = "iter + 2""#),
     ("plan", "clean >= REQUIRED_CLEAN", "clean >= 1"),
     ("task", r#"goto = "codegen""#, r#"goto = "review""#),
-    ("phases", "complete and verdict == 'approved'", "complete"),
+    ("phases", "judged and verdict == 'approved'", "judged"),
 ];
 
 #[test]

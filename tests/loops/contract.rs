@@ -33,7 +33,7 @@ fn a_loop_goes_through_its_iterations_and_ends_at_its_limit() {
         (&json!("DONE"), &json!("MAX_ITERATIONS"), &json!([]))
     );
     scene.stop_again().allows();
-    assert!(scene.ok(&["log", "loop", "--verify"]).contains("4 lines"));
+    assert!(scene.ok(&["log", "loop", "--verify"]).contains("4 entries"));
 }
 
 #[test]

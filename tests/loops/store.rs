@@ -61,7 +61,7 @@ fn malformed_state_is_aborted_loudly_and_traps_nobody() {
     ] {
         let scene = Scene::bare();
         scene.file(MESSAGES, text.clone());
-        scene.stop().allows_saying("Run loop/current was given up");
+        scene.stop().allows_saying("Run loop/current was cancelled");
         let last = states(&scene).pop().unwrap();
         assert_eq!((&last["event"], &last["reason"]), (&json!("ABORT"), &json!("CORRUPTED")));
         scene.stop().allows();

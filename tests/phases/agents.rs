@@ -38,7 +38,7 @@ fn a_task_goes_from_phase_to_phase_by_itself_but_for_the_advances() {
         assert_eq!(phases.heard("job-ended", agent), 1, "{agent}");
     }
     eventually("no supervisor is left", || processes(phases.scene.root(), None).is_empty());
-    assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("each follows"));
+    assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("chain intact"));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn fifty_agents_at_once_lose_no_event() {
         assert_eq!(phases.heard("job-ended", &agent), 1, "{agent}");
     }
     assert_eq!(phases.scene.read("work.txt").lines().count(), 50);
-    assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("each follows"));
+    assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("chain intact"));
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn any_workflow_can_have_agents_and_their_time_is_limited() {
     assert!(!scene.exists(DIR));
     // Its agents are served the tools of their own workflow; who is none says which he means.
     let ran = scene.run(&["mcp"]);
-    assert!(ran.stderr.contains("`--workflow` names one of: "), "{ran:?}");
+    assert!(ran.stderr.contains("choose a workflow with `--workflow`: "), "{ran:?}");
     let hello = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}\n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}\n";
     let mut command = scene.command();
     command.arg("mcp").env("PHASEGATE_TOKEN", "0~own/x~helper-1");
@@ -428,7 +428,7 @@ fn agents_that_cost_too_much_are_the_last() {
     phases.script("worker-1", "echo '{\"type\":\"result\",\"total_cost_usd\":2.5}'; exit 1");
     phases.ok(&["deploy", "--prompt", "x"]);
     eventually("it has ended", || phases.agent("worker-1")["ended"] == true);
-    phases.refused(&["deploy", "--prompt", "y"], "has used up its limit of 2 dollars");
+    phases.refused(&["deploy", "--prompt", "y"], "has used its limit of 2 dollars");
     assert!(phases.stop(false).json.to_string().contains("limit of 2 dollars"));
     // It is an outcome of its own, and not that the run is stuck; who looks sees it.
     let last = phases.scene.json(&format!(".phasegate/runs/{RUN}/run.json"));

@@ -21,7 +21,7 @@ const APPROVE: [&str; 3] = ["verdict", "--verdict", "approved"];
 #[test]
 fn the_orchestrator_gives_no_verdict() {
     let (phases, _token) = under_review();
-    phases.refused(&APPROVE, "is for reviewer, and you are orchestrator");
+    phases.refused(&APPROVE, "is for reviewer, and this caller is orchestrator");
     phases.refused(&["approve"], "BLOCKED: This phase has an auto-review in progress");
     phases.refused(&["approve", "--force-escalated", "--reason", "x"], "Only a person approves");
     phases.refused(&["reject"], "BLOCKED: Manual rejection is not allowed");
@@ -37,7 +37,7 @@ fn a_person_gives_no_verdict_either() {
     let (phases, _token) = under_review();
     let ran = phases.by_person(&["verdict", "web", "--verdict", "approved"]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.stdout.contains("is for reviewer, and you are human"), "{ran:?}");
+    assert!(ran.stdout.contains("is for reviewer, and this caller is human"), "{ran:?}");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_worker_gives_no_verdict() {
     eventually("it has tried", || {
         phases.scene.exists("said/tried") && !phases.scene.read("said/tried").is_empty()
     });
-    assert!(phases.scene.read("said/tried").contains("is for reviewer, and you are worker"));
+    assert!(phases.scene.read("said/tried").contains("is for reviewer, and this caller is worker"));
     // Nor does it do what the orchestrator does.
     for args in [
         ["advance"].as_slice(),
@@ -59,7 +59,7 @@ fn a_worker_gives_no_verdict() {
     ] {
         let ran = phases.with_token(&token, args);
         assert_eq!(ran.code, Some(1), "{args:?}");
-        assert!(ran.stdout.contains("you are worker"), "{args:?}: {ran:?}");
+        assert!(ran.stdout.contains("this caller is worker"), "{args:?}: {ran:?}");
     }
 }
 
@@ -72,7 +72,7 @@ fn an_agent_without_its_secret_is_nobody() {
         phases.scene.exists("said/tried") && phases.scene.read("said/tried").contains("over")
     });
     let tried = phases.scene.read("said/tried");
-    assert_eq!(tried.matches("you are worker").count(), 4, "{tried}");
+    assert_eq!(tried.matches("this caller is worker").count(), 4, "{tried}");
     assert_eq!(phases.status(0), "ACTIVE");
 }
 
@@ -94,7 +94,7 @@ fn one_verdict_a_reviewer_on_its_own_review() {
     // A reviewer does nothing but judge.
     for args in [["advance"].as_slice(), &["approve"], &["submit"], &["review"]] {
         let ran = phases.with_token(&token, args);
-        assert!(ran.stdout.contains("you are reviewer"), "{args:?}: {ran:?}");
+        assert!(ran.stdout.contains("this caller is reviewer"), "{args:?}: {ran:?}");
     }
 }
 
@@ -105,7 +105,7 @@ fn a_stolen_secret_gives_no_verdict() {
     command.arg("phases").args(APPROVE).env("PHASEGATE_TOKEN", &token);
     let ran = finish(phases.scene.spawn(command, b""));
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("shows the secret of reviewer reviewer-2"), "{ran:?}");
+    assert!(ran.stderr.contains("has the token of reviewer reviewer-2"), "{ran:?}");
     let last = phases.scene.journal(RUN).pop().unwrap();
     assert_eq!(last["event"]["name"], "submit_review_verdict", "{last}");
     assert_eq!(last["answer"]["code"], "not_permitted", "{last}");
@@ -179,7 +179,7 @@ fn an_agent_of_one_task_is_nobody_in_another() {
     let ran = phases.with_token(&token, &["verdict", "other", "--verdict", "approved"]);
     assert_eq!(ran.code, Some(1));
     assert!(
-        ran.stderr.contains("you are agent reviewer-2 of run phases/web, and no other"),
+        ran.stderr.contains("agent reviewer-2 of run phases/web and may act only there"),
         "{ran:?}"
     );
 }
@@ -319,7 +319,7 @@ fn depth_hides_nobody() {
         phases.scene.exists("said/tried") && phases.scene.read("said/tried").contains("over")
     });
     let tried = phases.scene.read("said/tried");
-    assert!(tried.contains("you are worker"), "{tried}");
+    assert!(tried.contains("this caller is worker"), "{tried}");
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn an_agent_does_nothing_but_its_own_work() {
     command.args(["task", "next"]).env("PHASEGATE_TOKEN", &token);
     let ran = finish(phases.scene.spawn(command, b""));
     assert!(
-        ran.stderr.contains("you are agent worker-1 of run phases/web, and no other"),
+        ran.stderr.contains("agent worker-1 of run phases/web and may act only there"),
         "{ran:?}"
     );
 }

@@ -149,7 +149,7 @@ fn everything_is_killed_at_once_at_any_moment() {
         let id = agent["id"].as_str().unwrap();
         assert_eq!(phases.heard("job-ended", id), usize::from(agent["ended"] == true), "{id}");
     }
-    assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("each follows"));
+    assert!(phases.scene.ok(&["log", "--verify", RUN]).contains("chain intact"));
 }
 
 #[test]

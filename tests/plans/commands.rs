@@ -182,7 +182,10 @@ fn what_cannot_be_read_is_not_written_over() {
         plans.file("state.json", text);
         let ran = plans.run(&["create-tasks"]);
         assert_eq!(ran.code, Some(1), "{ran:?}");
-        assert!(ran.stdout.contains("cannot be used") && ran.stdout.contains("Mend it"), "{ran:?}");
+        assert!(
+            ran.stdout.contains("cannot be used") && ran.stdout.contains("Repair it"),
+            "{ran:?}"
+        );
         assert_eq!(plans.scene.read(&format!("{DIR}/state.json")), text);
     }
 }

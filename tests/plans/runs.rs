@@ -192,7 +192,7 @@ fn a_state_that_disappears_is_missed() {
     plans.remove("state.json");
     plans
         .first_stop("FAIL")
-        .allows_saying("its state document .taskie/plans/web/state.json is gone");
+        .allows_saying("its state document .taskie/plans/web/state.json is missing");
     assert_eq!(plans.calls().len(), 1);
 }
 
@@ -294,7 +294,7 @@ fn a_plan_that_the_agent_ends_by_hand_is_no_success() {
         assert!(plans.scene.ok(&["status"]).contains("ended in phase complete"));
         // An action in between does not hide it.
         assert_eq!(plans.run(&["continue-task"]).code, Some(1));
-        plans.stop_again("FAIL").allows_saying("somebody has ended it in phase `complete`");
+        plans.stop_again("FAIL").allows_saying("moved to the final phase `complete`");
         assert!(plans.scene.ok(&["status"]).contains("ended in phase complete"));
         let line = plans.scene.journal("plan/web").pop().unwrap();
         assert_eq!(line["answer"]["outcome"], "aborted");
@@ -315,7 +315,7 @@ fn a_verdict_counts_for_what_was_reviewed() {
     }
     plans.ok(&["complete-task", "web", "--task", "2"]);
     let ran = crate::scene::finish(stop);
-    assert!(ran.stdout.contains("was changed meanwhile"), "{ran:?}");
+    assert!(ran.stdout.contains("changed in the meantime"), "{ran:?}");
     plans.is(&json!({ "current_task": "2", "phase_iteration": 0, "consecutive_clean": 0 }));
     plans.scene.ok(&["log", "--verify"]);
 }

@@ -34,7 +34,7 @@ mod suite_1_validation {
         let payload = json!({ "cwd": plans.scene.root(), "stop_hook_active": true });
         plans
             .hook(&payload.to_string(), &[])
-            .allows_saying("another hook has told the agent to go on");
+            .allows_saying("another hook has already told the agent to go on");
         assert!(plans.calls().is_empty());
     }
 

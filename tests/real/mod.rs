@@ -2,6 +2,8 @@
 //! do not outlive a test, and a project in a folder of its own.
 
 pub mod api;
+pub mod hooks;
 pub mod npm;
 pub mod running;
 pub mod scene;
+pub mod terminal;

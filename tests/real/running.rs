@@ -1,5 +1,6 @@
 //! Processes of a test, which do not outlive it.
 
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -33,6 +34,17 @@ impl Running {
         Ok(Running { child, timeout, since: Instant::now(), out, err })
     }
 
+    /// Starts it at a terminal, which is its input and its output.
+    pub fn at_terminal(
+        mut command: Command,
+        timeout: Duration,
+        line: &File,
+    ) -> std::io::Result<Running> {
+        command.stdin(line.try_clone()?).stdout(line.try_clone()?).stderr(line.try_clone()?);
+        let child = command.process_group(0).spawn()?;
+        Ok(Running { child, timeout, since: Instant::now(), out: None, err: None })
+    }
+
     /// Waits for its end, and makes one when its time is up.
     pub fn wait(mut self) -> Ended {
         let mut was_too_slow = false;
@@ -54,6 +66,11 @@ impl Running {
         };
         let (stdout, stderr) = (said(self.out.take()), said(self.err.take()));
         Ended { status, stdout, stderr, was_too_slow, took }
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Ends it, and everything in its group.

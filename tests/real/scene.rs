@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::running::{Running, kill};
+use super::terminal;
 
 /// How long a command of Phasegate may take.
 const COMMAND: Duration = Duration::from_secs(30);
@@ -58,6 +59,11 @@ impl Scene {
         self.folder.path().join("home")
     }
 
+    /// A place beside the project and the home folder.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     pub fn root(&self) -> PathBuf {
         self.folder.path().join("project")
     }
@@ -86,7 +92,7 @@ impl Scene {
         serde_json::from_str(&self.read(path)).unwrap()
     }
 
-    /// A program in the project, with an environment that has nothing of ours.
+    /// A program in the project, with an environment that has nothing to remove.
     pub fn command(&self, program: &str) -> Command {
         let folder = self.folder.path();
         let outside = std::env::var_os("PATH").unwrap_or_default();
@@ -103,6 +109,23 @@ impl Scene {
     pub fn ok(&self, args: &[&str]) -> String {
         let mut command = self.command(env!("CARGO_BIN_EXE_phasegate"));
         command.args(args);
+        run(command)
+    }
+
+    /// Runs Phasegate as a person does, at a terminal, which must succeed; what it printed.
+    #[track_caller]
+    pub fn ok_by_hand(&self, args: &[&str]) -> String {
+        let (_person, line) = terminal::open();
+        let mut command = self.command(env!("CARGO_BIN_EXE_phasegate"));
+        command.args(args).stdin(line);
+        run(command)
+    }
+
+    /// Runs git, which must succeed.
+    #[track_caller]
+    pub fn git(&self, args: &[&str]) -> String {
+        let mut command = self.command("git");
+        command.args(["-c", "user.name=x", "-c", "user.email=x@example.org"]).args(args);
         run(command)
     }
 

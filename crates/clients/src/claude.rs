@@ -56,9 +56,6 @@ const SETTINGS: &str = r#"{"disableAllHooks":true,"verbose":false}"#;
 /// What an agent may use that only looks.
 const TOOLS: &str = "Read,Grep,Glob,Bash";
 
-/// What an agent may ask git. None of these changes the repository.
-const GIT: &[&str] = &["diff", "log", "show", "status", "blame", "ls-files", "rev-parse"];
-
 /// What a reviewer is asked for.
 const VERDICT: &str = r#"{"type":"object","properties":{"verdict":{"type":"string","enum":["PASS","FAIL"]}},"required":["verdict"]}"#;
 
@@ -310,14 +307,8 @@ fn permissions(role: Actor, rights: &Rights, server: Option<&str>) -> Vec<String
     }
     let works = role == Actor::Worker;
     let mut allowed: Vec<String> = words(&["Read", "Grep", "Glob"]);
-    allowed.extend(GIT.iter().map(|command| format!("Bash(git {command}:*)")));
-    let plain = |word: &String| {
-        !word.is_empty()
-            && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:@+".contains(c))
-    };
-    // A word that a shell or the client would read in another way is not one that can be allowed.
-    let commands = rights.commands.iter().filter(|words| words.iter().all(plain));
-    allowed.extend(commands.map(|words| format!("Bash({})", words.join(" "))));
+    allowed.extend(rights.prefixes().map(|command| format!("Bash({command}:*)")));
+    allowed.extend(rights.lines().map(|command| format!("Bash({command})")));
     allowed.extend(server.map(|server| format!("mcp__{server}")));
     if works {
         let flags = words(&["--permission-mode", "acceptEdits", "--allowedTools"]);
@@ -338,7 +329,7 @@ fn model_flags(model: Option<&str>) -> Result<Vec<String>, String> {
     let Some(model) = model.filter(|model| !model.is_empty()) else { return Ok(Vec::new()) };
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@[]".contains(c);
     if model.starts_with('-') || !model.chars().all(plain) {
-        return Err(format!("{model:?} names no model"));
+        return Err(format!("{model:?} is not the name of a model"));
     }
     Ok(words(&["--model", model]))
 }

@@ -187,7 +187,7 @@ impl dyn Client + '_ {
     pub fn settings_in(&self, base: &Path, scope: Scope) -> Result<Vec<Settings>, String> {
         let files = self.settings(scope);
         if files.is_empty() {
-            return Err(format!("{} has hooks for a project only: leave --user out", self.title()));
+            return Err(format!("{} has hooks for projects only: leave out --user", self.title()));
         }
         Ok(files.into_iter().map(|settings| settings.below(base)).collect())
     }

@@ -65,7 +65,8 @@ impl Client for Codex {
         let config: Config = toml::from_str(&text).unwrap_or_default();
         if here.is_project(hooks) && !config.trusts(here) {
             let root = here.root.display();
-            let summary = format!("{} does not trust {root}: no hook of it runs", FACTS.title);
+            let summary =
+                format!("{} does not trust {root}, so it runs none of its hooks", FACTS.title);
             return Some(problem::untrusted(&FACTS, summary));
         }
         let text = outside::read_text(hooks, outside::MAX_SETTINGS).ok()?;
@@ -77,7 +78,7 @@ impl Client for Codex {
             return None;
         }
         let events = untrusted.join(", ");
-        let summary = format!("{} has not been told to trust our hook for {events}", FACTS.title);
+        let summary = format!("the Phasegate hook for {events} is not trusted in {}", FACTS.title);
         let is_fatal = untrusted.contains(&FACTS.stop);
         Some(Problem { is_fatal, ..problem::untrusted(&FACTS, summary) })
     }

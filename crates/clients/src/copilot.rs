@@ -125,7 +125,8 @@ impl Client for Copilot {
             folders.contains(&folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf()))
         };
         let root = here.root.display();
-        let summary = format!("{} does not trust {root}: no hook of it runs", FACTS.title);
+        let summary =
+            format!("{} does not trust {root}, so it runs none of its hooks", FACTS.title);
         (!trusted.into_iter().any(covers)).then(|| problem::untrusted(&FACTS, summary))
     }
 
@@ -180,8 +181,14 @@ struct Data {
 }
 
 impl Dialogue for Copilot {
-    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
-        let mut command = words(&["copilot", "--allow-all-tools", "--output-format", "json"]);
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
+        let mut command = words(&["copilot", "--output-format", "json"]);
+        if rights.all {
+            command.push("--allow-all".into());
+        } else {
+            let shell = |line: &str| format!("shell({line}:*)");
+            command.extend(rights.allow("--allow-tool", shell, &["write", NAME]));
+        }
         command.extend(session.map(|session| format!("--resume={session}")));
         command
     }

@@ -96,7 +96,7 @@ impl Client for Cursor {
             Problem {
                 is_fatal: false,
                 opens: false,
-                summary: format!("{shown} lets {} be told to go on {limit} times", FACTS.title),
+                summary: format!("{shown} limits {} to {limit} continuations", FACTS.title),
                 remedy: format!("add `\"loop_limit\": null` to the hook in {shown}"),
             }
         };

@@ -82,8 +82,10 @@ struct Block {
 }
 
 impl Dialogue for Droid {
-    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
-        let mut command = words(&["droid", "exec", "--auto", "high", "--output-format", "json"]);
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
+        let mut command = words(&["droid", "exec", "--output-format", "json"]);
+        let least = ["--auto", "low"].as_slice();
+        command.extend(words(if rights.all { &["--skip-permissions-unsafe"] } else { least }));
         if let Some(session) = session {
             command.extend(words(&["-s", session]));
         }

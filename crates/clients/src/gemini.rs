@@ -103,8 +103,10 @@ impl Client for Gemini {
         let rules = rules.as_object().into_iter().flatten().filter_map(about);
         let is_trusted = rules.max().is_some_and(|(_, is_trusted)| is_trusted);
         let root = here.root.display();
-        let summary =
-            format!("{} does not trust {root}: no hook and no server of it runs", FACTS.title);
+        let summary = format!(
+            "{} does not trust {root}, so it runs none of its hooks and servers",
+            FACTS.title
+        );
         (!is_trusted).then(|| problem::untrusted(&FACTS, summary))
     }
 
@@ -171,8 +173,15 @@ struct Turn {
 impl Dialogue for Gemini {
     /// Without `--skip-trust` it does nothing in a folder that is not trusted; with it, no hook of the
     /// project asks us about an agent that we drive.
-    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
-        let mut command = words(&["gemini", "--skip-trust", "--yolo", "--output-format", "json"]);
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
+        let mut command = words(&["gemini", "--skip-trust", "--output-format", "json"]);
+        if rights.all {
+            command.extend(words(&["--approval-mode", "yolo"]));
+        } else {
+            command.extend(words(&["--approval-mode", "auto_edit"]));
+            let shell = |line: &str| format!("run_shell_command({line})");
+            command.extend(rights.allow("--allowed-tools", shell, &[]));
+        }
         if let Some(session) = session {
             command.extend(words(&["--resume", session]));
         }

@@ -24,7 +24,7 @@ impl Cost {
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not below zero")]
 fn micro_dollars(dollars: f64) -> u64 {
-    // A million dollars are a lie.
+    // A cost above a million dollars is bogus; clamp it.
     (dollars.clamp(0.0, 1e6) * 1e6).round() as u64
 }
 
@@ -46,6 +46,34 @@ pub struct Rights {
     pub file: Option<String>,
     /// Commands that it may run: those of declared checks.
     pub commands: Vec<Vec<String>>,
+}
+
+/// What an agent may ask git. None of these changes the repository.
+const GIT: &[&str] = &["diff", "log", "show", "status", "blame", "ls-files", "rev-parse"];
+
+impl Rights {
+    /// Commands that it may run with whatever stands behind them: git, where it only looks.
+    pub fn prefixes(&self) -> impl Iterator<Item = String> {
+        GIT.iter().map(|command| format!("git {command}"))
+    }
+
+    /// Commands that it may run as they stand. A word that a shell or a client would read in another way
+    /// is not one that can be allowed.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let plain = |word: &String| {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@+".contains(c);
+            !word.is_empty() && word.chars().all(is_plain)
+        };
+        let commands = self.commands.iter().filter(move |words| words.iter().all(plain));
+        commands.map(|words| words.join(" "))
+    }
+
+    /// Flags that allow a client's tools one by one: its shell for these commands, and more.
+    pub fn allow(&self, flag: &str, shell: impl Fn(&str) -> String, more: &[&str]) -> Vec<String> {
+        let commands = self.prefixes().chain(self.lines()).map(|command| shell(&command));
+        let tools = commands.chain(words(more));
+        tools.flat_map(|tool| [flag.to_string(), tool]).collect()
+    }
 }
 
 /// A client that works and reviews on its own. It is told what to do on stdin.
@@ -81,7 +109,7 @@ pub trait Headless: fmt::Debug + Sync {
     fn verdict(&self, printed: &[u8]) -> Result<Judged, String>;
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive(Clone, Debug, Default)]
 pub struct Spoken {
     pub text: String,
@@ -139,8 +167,14 @@ struct AcpTurn {
 }
 
 impl Dialogue for AcpAgent {
-    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
         let mut command = words(&[&self.program, "acp-turn"]);
+        if rights.all {
+            command.push("--all-rights".into());
+        } else {
+            let lines = rights.lines().flat_map(|line| ["--may-run".to_string(), line]);
+            command.extend(lines);
+        }
         if let Some(session) = session {
             command.extend(words(&["--session", session]));
         }

@@ -2,7 +2,7 @@
 //! prompts it with the reason of a block. What the plugin sends is of the common shape.
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use crate::client::Client;
 use crate::facts::{Facts, Quirk};
@@ -78,9 +78,19 @@ struct Part {
 }
 
 impl Dialogue for Opencode {
-    /// Without plugins of others: ours would ask about an agent that we drive.
-    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
-        let mut command = words(&["opencode", "run", "--format", "json", "--auto", "--pure"]);
+    /// Without plugins of others: ours would ask about an agent that we drive. What it may do is said in its
+    /// environment, over what the user has set; the last rule that fits counts.
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
+        let mut command = Vec::new();
+        if !rights.all {
+            let mut shell = Map::from_iter([("*".to_string(), json!("deny"))]);
+            shell.extend(rights.prefixes().map(|line| (format!("{line} *"), json!("allow"))));
+            shell.extend(rights.lines().map(|line| (line, json!("allow"))));
+            let may = json!({ "bash": shell, "external_directory": "deny" });
+            command.extend(["env".into(), format!("OPENCODE_PERMISSION={may}")]);
+        }
+        command.extend(words(&["opencode", "run", "--format", "json", "--pure"]));
+        command.extend(rights.all.then(|| "--auto".to_string()));
         if let Some(session) = session {
             command.extend(words(&["--session", session]));
         }

@@ -12,7 +12,7 @@ use crate::variables;
 /// Something that is wrong, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Nothing works before it is mended; else it is only worth a look.
+    /// Whether nothing works until it is repaired. Otherwise it is a warning.
     pub is_fatal: bool,
     /// It opens the gate.
     pub opens: bool,
@@ -92,7 +92,7 @@ fn low_cap(client: &Facts, shown: &str, value: &Value) -> Option<Problem> {
     let name = cap.variable?;
     let set = variable(value, name)?.parse::<u64>().ok().filter(|set| (1..3).contains(set))?;
     let summary = format!("{shown} lets a hook block only {set} times without a tool call");
-    let remedy = format!("raise {name} ({} is the default, 0 is no cap)", cap.most);
+    let remedy = format!("raise {name} (the default is {}; 0 means no cap)", cap.most);
     Some(Problem { is_fatal: false, opens: false, summary, remedy })
 }
 

@@ -108,8 +108,15 @@ struct Part {
 }
 
 impl Dialogue for Qwen {
-    fn command(&self, session: Option<&str>, _rights: &Rights) -> Vec<String> {
-        let mut command = words(&["qwen", "--yolo", "--output-format", "json"]);
+    fn command(&self, session: Option<&str>, rights: &Rights) -> Vec<String> {
+        let mut command = words(&["qwen", "--output-format", "json"]);
+        if rights.all {
+            command.extend(words(&["--approval-mode", "yolo"]));
+        } else {
+            command.extend(words(&["--approval-mode", "auto-edit"]));
+            let shell = |line: &str| format!("run_shell_command({line})");
+            command.extend(rights.allow("--allowed-tools", shell, &[]));
+        }
         if let Some(session) = session {
             command.extend(words(&["--resume", session]));
         }

@@ -28,7 +28,7 @@ pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
             return Ok(addition.map(|addition| Splice { at: text.len(), text: addition }));
         }
         What::Whole(own) if text == *own => return Ok(None),
-        What::Whole(_) => return Err("it is not as we write it".into()),
+        What::Whole(_) => return Err("it does not have the form that Phasegate writes".into()),
         What::Element(_) | What::Member(..) => {}
     }
     let root = parse(text)?;
@@ -237,7 +237,7 @@ fn find(text: &str, entry: &Entry) -> Result<Option<Span>, String> {
     }
     match &entry.what {
         What::Member(name, value) => {
-            // What somebody has written himself under our name is his.
+            // An entry that somebody else wrote under our name is theirs.
             let own = here.get(name).filter(|member| {
                 let (start, end) = (member.value.start(), member.value.end());
                 settings::value(&text[start..end]).is_ok_and(|it| it == *value)

@@ -1,4 +1,4 @@
-//! The byte order mark that some editors put before UTF-8 text. It is no part of what the text says.
+//! The byte order mark that some editors put before UTF-8 text. It is not part of the text.
 
 const MARK: char = '\u{feff}';
 

@@ -70,7 +70,7 @@ pub struct Case {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     pub last_message: Option<String>,
-    /// What came of checks, by name.
+    /// The results of checks, by name.
     #[serde(default)]
     pub check: BTreeMap<String, CheckResult>,
     /// What the tree is known by, and what the files are kept under.
@@ -145,7 +145,7 @@ pub struct Expect {
     pub work: Option<ExpectJob>,
     /// Another job that the event waits for.
     pub job: Option<ExpectJob>,
-    /// The ids of the jobs in the background that are started, and of those that are ended.
+    /// The ids of the background jobs that are started and ended.
     #[serde(default)]
     pub starts: Vec<String>,
     #[serde(default)]

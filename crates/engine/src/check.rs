@@ -1,10 +1,10 @@
-//! Checks as rules see them: what came of a job that is bound to the tree.
+//! Checks as rules see them: the result of a job that is bound to the tree.
 
 use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckResult {
@@ -20,8 +20,8 @@ pub struct CheckResult {
 /// What `check.NAME` has, each with what it says.
 pub const MEMBERS: &[(&str, &str)] = &[
     ("ok", "whether it ended with exit code 0"),
-    ("exit_code", "its exit code, none where it was stopped"),
-    ("timed_out", "whether it took longer than it may"),
+    ("exit_code", "its exit code; none if it was stopped"),
+    ("timed_out", "whether it ran out of time"),
     ("seconds", "how long it took"),
     ("tail", "the end of what it printed"),
 ];

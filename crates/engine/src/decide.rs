@@ -374,7 +374,7 @@ impl<'w> Deciding<'w> {
         if let Some(derive) = &machine.derive {
             let phase = self.evaluate(derive)?;
             let found = phase.as_str().and_then(|name| machine.phase(name));
-            return found.ok_or_else(|| Fault::new(format!("no phase is called {phase}")));
+            return found.ok_or_else(|| Fault::new(format!("there is no phase {phase}")));
         }
         let place = self.element_name().unwrap_or_else(|| machine.name.to_string());
         match self.object().and_then(|object| object.get(&machine.field)) {

@@ -35,7 +35,7 @@ fn answer(rule: &Rule) -> Option<String> {
     }
 }
 
-/// What a rule without an answer means to whoever asked.
+/// What a rule without an answer means to the caller.
 fn silent(rule: &Rule) -> &'static str {
     if rule.on.is_empty() || rule.ask.is_some() {
         ""

@@ -240,7 +240,7 @@ impl Recorder {
         id
     }
 
-    /// What came of a check.
+    /// The result of a check.
     pub fn check(&self, name: &str) -> Option<CheckResult> {
         if let Some(known) = self.seen().checks.get(name) {
             return Some(known.clone());

@@ -23,22 +23,22 @@ use crate::types::{Records, Type};
 /// Functions that look something up, and the filters of our own, each with what it does. The
 /// documentation and the check of definitions come from these tables.
 pub const FUNCTIONS: &[(&str, &str)] = &[
-    ("exists", "exists(path): whether there is such a file"),
-    ("text", "text(path): a file's text, empty where there is no such file or it is not text"),
+    ("exists", "exists(path): whether the file exists"),
+    ("text", "text(path): the text of a file; empty if it is missing or not text"),
     ("json", "json(path[, record]): {exists, ok, value, error, digest} of a JSON file"),
     ("glob", "glob(pattern): the files that match, sorted"),
-    ("digest", "digest(path): the BLAKE3 digest of a file, none where there is none"),
-    ("modified", "modified(path): when a file was last changed, none where there is none"),
+    ("digest", "digest(path): the BLAKE3 digest of a file; none if it is missing"),
+    ("modified", "modified(path): when a file was last changed; none if it is missing"),
     ("now", "now(): the time, as text"),
-    ("env", "env(name): an environment variable, none where it is not set"),
-    ("last_message", "last_message(): what the agent said last, empty where it said nothing"),
+    ("env", "env(name): an environment variable; none if it is not set"),
+    ("last_message", "last_message(): the agent's last message; empty if it said nothing"),
     ("transcript", "transcript(): what the agent said in this turn, a list of texts"),
     ("said", "said([time]): what the agent said since somebody last spoke to it, and since a time"),
     (
         "changed_files",
         "changed_files([folder]): files that differ from the last commit, and new ones",
     ),
-    ("tree", "tree(): what the files of the project are known by, as checks see them"),
+    ("tree", "tree(): the digest of the project's files, as checks see them"),
     ("patched", "patched(path): the files that a patch changes, as it names them"),
     (
         "snapshot",
@@ -60,7 +60,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
         "agent_message",
         "agent_message(id): what an agent said last; none where it said nothing, or its program is not one whose words are known",
     ),
-    ("new_id", "new_id(): a name that nothing else has"),
+    ("new_id", "new_id(): a unique name"),
     ("fail", "fail(text): ends the decision, or the action, with this message"),
     ("range", "range(n): the numbers from 0 to n - 1"),
     ("dict", "dict(a=1): an object"),
@@ -81,7 +81,7 @@ pub const FILTERS: &[(&str, &str)] = &[
         "text | capture(regex): what its first group matches, or all of it; none where it does not match",
     ),
     ("positions", "list | positions('a', values): where the elements are whose `a` is among them"),
-    ("age", "time | age: seconds from that time to now; none was forever ago"),
+    ("age", "time | age: the seconds since then; the age of none is infinite"),
     ("filename", "text | filename: the text as a safe, unambiguous file name"),
     (
         "plain_lines",

@@ -230,6 +230,6 @@ pub(crate) fn timeout(text: Option<&str>) -> Result<Duration, String> {
     let read: Result<SignedDuration, _> = text.parse();
     match read.ok().and_then(|time| Duration::try_from(time).ok()) {
         Some(time) if !time.is_zero() => Ok(time),
-        _ => Err(format!("{text:?} is not a length of time, as `90s` or `10m`")),
+        _ => Err(format!("{text:?} is not a duration such as `90s` or `10m`")),
     }
 }

@@ -133,7 +133,7 @@ impl Lint<'_> {
             let unreviewed = !self.workflow.jobs.iter().any(reviews);
             if let Some(rule) = phase.rules.rules.iter().find(stop).filter(|_| unreviewed) {
                 let message = format!(
-                    "this rule is never tried: a run in `{}` has ended, and answers no stop",
+                    "this rule is never tried: a run in `{}` has ended and does not answer stops",
                     phase.name
                 );
                 self.warn("shadowed", rule.span.clone(), message, "remove it, or the `final`");

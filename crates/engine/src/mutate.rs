@@ -310,7 +310,7 @@ pub struct Mutation {
     pub killed: usize,
     /// How many are listed as equivalent.
     pub equivalent: usize,
-    /// Those that pass every case and are not listed.
+    /// The mutants that pass every case and are not listed.
     pub survivors: Vec<Survivor>,
     /// Rows of the list that no longer name a survivor.
     pub stale: Vec<String>,

@@ -28,8 +28,8 @@ pub const GIVEN: &[(&str, &str)] = &[
         "the agent that the event is about, that asks, or that is being started; none where there is none",
     ),
     ("agents", "the agents of the run, each with id, kind, role, status, ended, ok and its facts"),
-    ("can", "in a text: the actions that would be accepted now from whoever asks"),
-    ("check", "check.NAME: what came of a check of that name"),
+    ("can", "in a text: the actions that this caller could take now"),
+    ("check", "check.NAME: the result of the check of that name"),
     (
         "guards",
         "patterns of the files that results of checks rest on: each check's `guards`, and the words of its command",

@@ -98,8 +98,8 @@ pub fn resolve(
     }
 }
 
-/// What a definition is known by: its content, or, where it is trusted, whoever vouches for it.
-/// Configured constants belong to it: whoever changes them changes what is decided.
+/// What identifies a definition: its content, or for a trusted one the name of who vouches for it.
+/// Configured constants are part of it: changing them changes what is decided.
 pub fn identity(bundle: &Bundle, overrides: &Overrides, expressions: Expressions) -> Identity {
     let content = match expressions {
         Expressions::Checked => digest_of(bundle.pieces()),

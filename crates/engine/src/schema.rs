@@ -58,7 +58,7 @@ struct File {
     command: Option<BTreeMap<String, OrDefault<CommandText>>>,
     /// Agents that work, by name.
     worker: Option<BTreeMap<String, OrDefault<WorkerText>>>,
-    /// Agents that outlive whoever asked for them, by kind.
+    /// Agents that outlive their caller, by kind.
     agent: Option<BTreeMap<String, OrDefault<AgentText>>>,
     /// Agents that judge, by name.
     reviewer: Option<BTreeMap<String, OrDefault<ReviewerText>>>,

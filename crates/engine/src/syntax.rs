@@ -186,7 +186,7 @@ impl Walk {
                             self.names.records.extend(call.args.get(1).and_then(constant));
                         }
                     }
-                    // A method: what it is called on is read, the method itself is no member.
+                    // A method: the value it is called on is read; the method itself is not a member.
                     Expr::GetAttr(attr) => self.expr(&attr.expr),
                     other => self.expr(other),
                 }
@@ -286,7 +286,7 @@ pub enum Parts {
 }
 
 impl Parts {
-    /// Takes a guard apart. A guard that is no plain combination is one leaf.
+    /// Takes a guard apart. A guard that is not a plain combination is one leaf.
     pub fn of(guard: &str) -> Parts {
         let mut tokens = Vec::new();
         for (token, span) in tokenize(guard, true, SyntaxConfig::default()).map_while(Result::ok) {

@@ -167,7 +167,7 @@ pub enum Written {
     Copies(Expression),
 }
 
-/// A guard: an expression, and its parts for whoever asks for them.
+/// A guard: an expression, and its parts for explanations.
 #[derive(Clone, Debug)]
 pub struct Guard {
     pub whole: Expression,

@@ -5,10 +5,11 @@
 //! Requests go one after the other, so that a few lines of JSON-RPC are all that it needs of the protocol.
 
 use std::io::{self, BufRead, BufReader, Lines, Read, Write};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use phasegate_clients::Rights;
 use serde_json::{Value, json};
 
 use crate::print;
@@ -16,11 +17,61 @@ use crate::print;
 /// How long an agent may take to end after it was told that nobody talks to it any more.
 const FAREWELL: Duration = Duration::from_secs(5);
 
+/// Characters with which a line is more than one command, or writes a file.
+const SHELL: &[char] = &['|', '&', ';', '<', '>', '$', '`', '(', ')', '\n', '\\'];
+
+/// What an agent may do when it asks. Nobody is there to be asked instead.
+pub struct Allowed {
+    root: PathBuf,
+    all: bool,
+    /// Commands, as they stand.
+    lines: Vec<String>,
+}
+
+impl Allowed {
+    /// Everything, or edits of the project, git where it only looks, and these commands.
+    pub fn new(root: &Path, all: bool, lines: Vec<String>) -> Allowed {
+        Allowed { root: root.to_path_buf(), all, lines }
+    }
+
+    /// Whether it may do what it asks for, by the kind of the tool and what that is about.
+    fn allows(&self, call: &Value) -> bool {
+        match call["kind"].as_str() {
+            _ if self.all => true,
+            Some("read" | "search" | "think") => true,
+            Some("edit") => self.is_inside(call),
+            Some("execute") => self.may_run(call),
+            _ => false,
+        }
+    }
+
+    fn is_inside(&self, call: &Value) -> bool {
+        let places = call["locations"].as_array().into_iter().flatten();
+        let mut paths = places.filter_map(|place| place["path"].as_str()).map(Path::new);
+        paths.all(|path| {
+            let climbs = path.components().any(|part| part == Component::ParentDir);
+            !climbs && (path.is_relative() || path.starts_with(&self.root))
+        })
+    }
+
+    fn may_run(&self, call: &Value) -> bool {
+        let line = call["rawInput"]["command"].as_str().or(call["title"].as_str());
+        let line = line.unwrap_or_default().trim().trim_matches('`');
+        let reads = |prefix: String| {
+            let rest = line.strip_prefix(&prefix);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        let is_plain = !line.contains(SHELL);
+        self.lines.iter().any(|known| known == line)
+            || is_plain && Rights::default().prefixes().any(reads)
+    }
+}
+
 /// `phasegate acp-turn`: the prompt is on stdin; what the agent said is printed as JSON.
-pub fn main(root: &Path, session: Option<String>, command: &[String]) -> io::Result<ExitCode> {
+pub fn main(allowed: Allowed, session: Option<String>, command: &[String]) -> io::Result<ExitCode> {
     let mut prompt = String::new();
     io::stdin().read_to_string(&mut prompt)?;
-    match turn(root, session, command, &prompt) {
+    match turn(allowed, session, command, &prompt) {
         Ok(said) => {
             print::line(&said.to_string());
             Ok(ExitCode::SUCCESS)
@@ -33,15 +84,15 @@ pub fn main(root: &Path, session: Option<String>, command: &[String]) -> io::Res
 }
 
 fn turn(
-    root: &Path,
+    allowed: Allowed,
     session: Option<String>,
     command: &[String],
     prompt: &str,
 ) -> Result<Value, String> {
-    let (program, arguments) = command.split_first().ok_or("no agent is named")?;
+    let (program, arguments) = command.split_first().ok_or("no agent was named")?;
     let mut child = Command::new(program)
         .args(arguments)
-        .current_dir(root)
+        .current_dir(&allowed.root)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -50,8 +101,8 @@ fn turn(
         return Err("the agent has no streams".into());
     };
     let lines = BufReader::new(output).lines();
-    let mut talk = Talk { input, lines, asked: 0, heard: Heard::default() };
-    let said = talk.turn(root, session, prompt);
+    let mut talk = Talk { input, lines, asked: 0, heard: Heard::default(), allowed };
+    let said = talk.turn(session, prompt);
     // It may write its session down when nobody talks to it any more.
     drop(talk);
     end(&mut child);
@@ -109,15 +160,16 @@ struct Talk {
     /// How many requests were sent.
     asked: u64,
     heard: Heard,
+    allowed: Allowed,
 }
 
 impl Talk {
-    fn turn(&mut self, root: &Path, known: Option<String>, prompt: &str) -> Result<Value, String> {
+    fn turn(&mut self, known: Option<String>, prompt: &str) -> Result<Value, String> {
         let about = json!({ "name": "phasegate", "version": env!("CARGO_PKG_VERSION") });
         let about = json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": about });
         let told = self.ask("initialize", &about)?;
         let loads = told["agentCapabilities"]["loadSession"] == true;
-        let session = self.open(root, known.filter(|_| loads))?;
+        let session = self.open(known.filter(|_| loads))?;
         // What was said before is told again where a session is loaded.
         let before = std::mem::take(&mut self.heard).dollars.unwrap_or(0.0);
         let text = json!([{ "type": "text", "text": prompt }]);
@@ -130,7 +182,8 @@ impl Talk {
     }
 
     /// The session of an earlier turn, or a new one where there is none or it cannot be loaded.
-    fn open(&mut self, root: &Path, known: Option<String>) -> Result<String, String> {
+    fn open(&mut self, known: Option<String>) -> Result<String, String> {
+        let root = self.allowed.root.clone();
         if let Some(session) = known {
             let load = json!({ "sessionId": session, "cwd": root, "mcpServers": [] });
             match self.ask("session/load", &load) {
@@ -139,7 +192,7 @@ impl Talk {
             }
         }
         let new = self.ask("session/new", &json!({ "cwd": root, "mcpServers": [] }))?;
-        let session = new["sessionId"].as_str().ok_or("the agent has opened no session")?;
+        let session = new["sessionId"].as_str().ok_or("the agent did not open a session")?;
         Ok(session.to_string())
     }
 
@@ -154,7 +207,7 @@ impl Talk {
             let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
             match (message.get("method").and_then(Value::as_str), message.get("id")) {
                 (Some(asked), Some(number)) => {
-                    let answer = answer(asked, &message["params"], number);
+                    let answer = answer(asked, &message["params"], number, &self.allowed);
                     self.send(&answer)?;
                 }
                 (Some("session/update"), None) => self.heard.hear(&message["params"]["update"]),
@@ -171,19 +224,27 @@ impl Talk {
     }
 
     fn send(&mut self, message: &Value) -> Result<(), String> {
-        writeln!(self.input, "{message}").map_err(|error| format!("the agent is gone: {error}"))
+        writeln!(self.input, "{message}").map_err(|error| format!("the agent ended: {error}"))
     }
 }
 
-/// What an agent is answered. Nobody is there to be asked: what is allowed once is allowed.
-fn answer(method: &str, params: &Value, id: &Value) -> Value {
+/// What an agent is answered. What it is refused is said, with what would allow it.
+fn answer(method: &str, params: &Value, id: &Value, allowed: &Allowed) -> Value {
     if method != "session/request_permission" {
         let error = json!({ "code": -32601, "message": format!("{method} is not offered") });
         return json!({ "jsonrpc": "2.0", "id": id, "error": error });
     }
+    let call = &params["toolCall"];
+    let kinds = if allowed.allows(call) {
+        ["allow_once", "allow_always"]
+    } else {
+        let title = call["title"].as_str().or(call["kind"].as_str()).unwrap_or("a tool");
+        print::note(&format!("refused to the agent: {title} (`--all-rights` allows it)"));
+        ["reject_once", "reject_always"]
+    };
     let options = params["options"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of_kind = |kind: &&str| options.iter().find(|option| option["kind"] == **kind);
-    let outcome = match ["allow_once", "allow_always"].iter().find_map(of_kind) {
+    let outcome = match kinds.iter().find_map(of_kind) {
         Some(option) => json!({ "outcome": "selected", "optionId": option["optionId"] }),
         None => json!({ "outcome": "cancelled" }),
     };

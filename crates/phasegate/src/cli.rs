@@ -159,6 +159,12 @@ enum Command {
         /// The session to go on with
         #[arg(long, value_name = "ID")]
         session: Option<String>,
+        /// Allow whatever it asks for
+        #[arg(long)]
+        all_rights: bool,
+        /// A command that it may run
+        #[arg(long, value_name = "LINE")]
+        may_run: Vec<String>,
         /// The agent's program and its arguments
         #[arg(last = true, required = true, value_name = "AGENT")]
         agent: Vec<String>,
@@ -309,7 +315,10 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Mutate(options) => mutate::run(project, &options),
         Command::Eject(options) => eject::run(project, &options),
         Command::Drive(options) => drive::run(project, &options),
-        Command::AcpTurn { session, agent } => Ok(acp::main(&project.root, session, &agent)?),
+        Command::AcpTurn { session, all_rights, may_run, agent } => {
+            let allowed = acp::Allowed::new(&project.root, all_rights, may_run);
+            Ok(acp::main(allowed, session, &agent)?)
+        }
         Command::Demo(options) => demo::run(project, &options),
         Command::Schema(options) => schema::run(project, &options),
         Command::Repl(options) => repl::run(project, &options),

@@ -36,7 +36,7 @@ const MAX_BYTES: usize = 8 << 20;
 /// How long a hook may take that is not asked about a stop.
 const MAX_SIGN: Duration = Duration::from_secs(24);
 
-/// How much later than the end of its checks a hook is given up, at least: to write down what came of them
+/// How much later than the end of its checks a hook is given up, at least: to write down their results
 /// takes a while.
 const MARGIN: Duration = Duration::from_secs(3);
 
@@ -209,7 +209,7 @@ fn run(
     let (payload, digest) = read(client).map_err(nowhere)?;
     watchdog.has_read();
     if let Some(other) = payload.event.as_ref().filter(|other| !client.is_event(name, other)) {
-        return Err(nowhere(format!("the payload is of the event {other}, not of {event}")));
+        return Err(nowhere(format!("the payload is for the event {other}, not for {event}")));
     }
     if payload.is_broken_off {
         return Ok((Reply::default(), 0));
@@ -241,7 +241,7 @@ fn run(
     Ok(heard)
 }
 
-/// The projects whose runs a hook is about: those that its session is bound to, wherever the agent has gone;
+/// The projects whose runs a hook is about: the projects that its session is bound to, wherever the agent has gone;
 /// for a session that is bound to none yet, the one that its client names, or in which it stands.
 fn projects(
     folder: Option<&Path>,
@@ -424,7 +424,8 @@ fn read(client: &dyn Client) -> Result<(Payload, u64), String> {
     let mut digest = DefaultHasher::new();
     digest.write(text);
     let payload = client.payload(text);
-    let payload = payload.map_err(|error| format!("the payload is not understood: {error}"))?;
+    let payload = payload
+        .map_err(|error| format!("the payload does not have the expected shape: {error}"))?;
     Ok((payload, digest.finish()))
 }
 

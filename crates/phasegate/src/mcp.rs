@@ -89,19 +89,17 @@ fn served(project: &Project, named: Option<&str>) -> Result<String, Failed> {
     let names = project.workflows.iter().map(|entry| entry.name.as_str());
     match names.filter(has_agents).collect::<Vec<_>>().as_slice() {
         [one] => Ok((*one).to_string()),
-        all => {
-            Err(Failed(format!("which workflow? `--workflow` names one of: {}", all.join(", "))))
-        }
+        all => Err(Failed(format!("choose a workflow with `--workflow`: {}", all.join(", ")))),
     }
 }
 
 /// The address that is meant, `localhost` included.
 fn address(text: &str) -> Result<SocketAddr, Failed> {
     let found = text.to_socket_addrs().ok().and_then(|mut all| all.next());
-    found.ok_or_else(|| Failed(format!("{text:?} is not an address: it is written 127.0.0.1:7421")))
+    found.ok_or_else(|| Failed(format!("{text:?} is not an address such as 127.0.0.1:7421")))
 }
 
-/// Who holds the other end of stdio: the agent whose secret we were given, or whoever has others
+/// Who holds the other end of stdio: the agent whose secret we were given, or the orchestrator that has others
 /// work. A person never speaks through a client.
 fn own() -> Who {
     match std::env::var(variables::TOKEN) {

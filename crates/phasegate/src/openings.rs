@@ -1,4 +1,4 @@
-//! What opens the gate from outside, by settings and by the environment: whoever relies on it must see that.
+//! What opens the gate from outside, by settings and by the environment: people who rely on the gate must see that.
 
 use std::path::{Path, PathBuf};
 

@@ -71,7 +71,7 @@ pub fn run(
         let own = own.to_string();
         if other || wanted.is_some_and(|wanted| wanted != own) {
             return Err(GateError::UnknownRun(format!(
-                "you are agent {id} of run {own}, and no other"
+                "this caller is agent {id} of run {own} and may act only there"
             )));
         }
         return gate.run(&own);

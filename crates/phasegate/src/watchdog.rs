@@ -67,10 +67,10 @@ impl Watchdog {
         let seconds = time.as_secs();
         let why = if self.0.is_read.load(Ordering::Relaxed) {
             format!(
-                "there was no decision within {seconds} seconds; `phasegate doctor` may tell why"
+                "there was no decision within {seconds} seconds; `phasegate doctor` may say why"
             )
         } else {
-            format!("the client sent no whole payload within {seconds} seconds")
+            format!("the client did not send a whole payload within {seconds} seconds")
         };
         say(client, &why);
         // The disk may be what keeps us waiting.

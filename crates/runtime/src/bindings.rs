@@ -55,7 +55,7 @@ pub fn of(session: &str) -> Option<Binding> {
     (binding.format == FORMAT).then_some(binding)
 }
 
-/// Binds a session to a project, beside those that it is bound to. That this cannot be written down is
+/// Binds a session to one more project. That this cannot be written down is
 /// no reason to hold or to free anybody.
 pub fn bind(session: &str, root: &Path) {
     let known = of(session);

@@ -47,11 +47,11 @@ pub fn client() -> Option<String> {
     }
     let above = proc::ancestors(MAX_PROCESSES);
     if above.len() >= MAX_PROCESSES {
-        return Some("more processes than can be looked at".into());
+        return Some("too many processes to look at".into());
     }
     // Where nobody tells who is above us, only a terminal speaks for a person.
     if above.is_empty() && !proc::tells() && !std::io::stdin().is_terminal() {
-        return Some("a system that does not tell which processes are above this one".into());
+        return Some("a system that does not say which process started this one".into());
     }
     above.into_iter().find_map(|(name, pid)| client_at(&name, pid))
 }
@@ -156,7 +156,7 @@ pub fn must_be_human(what: &str) -> Result<(), String> {
     match why_not_a_person() {
         None => Ok(()),
         Some(why) => Err(format!(
-            "{what} is for people, and {why}: give the command in a terminal of your own"
+            "{what} is for people, and {why}: run the command in a terminal of your own"
         )),
     }
 }

@@ -238,7 +238,7 @@ pub fn file_entry(path: &Path) -> Entry {
         if head.name == name {
             return Ok(Summary::from(head));
         }
-        Err(format!("the workflow is called `{}`, but its file `{name}`", head.name))
+        Err(format!("the workflow is called `{}`, but its file is called `{name}`", head.name))
     });
     Entry { name, origin: Origin::File(path.to_path_buf()), head }
 }

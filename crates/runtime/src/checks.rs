@@ -11,7 +11,7 @@ use phasegate_engine::workflow::{CommandLine, Workflow};
 use crate::jobs::{Ended, Record};
 use crate::tree::Tree;
 
-/// The checks of a workflow in a project, and what came of them.
+/// The checks of a workflow in a project, and their results.
 #[derive(Debug)]
 pub struct Checks {
     tree: Tree,

@@ -102,7 +102,7 @@ impl Config {
                         format!("{}:{line}: {}", file.display(), error.message())
                     })?;
                     if !is_own && read.notify != Notify::default() {
-                        let why = "`notify` belongs into your own configuration";
+                        let why = "`notify` belongs in your own configuration";
                         return Err(format!("{}: {why}", file.display()));
                     }
                     config.add(read);

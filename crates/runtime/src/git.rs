@@ -273,12 +273,12 @@ impl<'r> Repository<'r> {
             command.env_remove(variable);
         }
         command.env("GIT_WORK_TREE", self.top);
-        // Where the `.git` is no repository, the one around it is not meant.
+        // Where the `.git` is not a repository, an enclosing repository must not answer for it.
         command.env("GIT_CEILING_DIRECTORIES", self.top.parent().unwrap_or(self.top));
         // What a partial clone lacks is not fetched: that would run the transport that it names.
         command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none");
         command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
-        // Behind those that the environment has set.
+        // After the ones that the environment sets.
         let count = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse().ok());
         let first: usize = count.unwrap_or(0);
         for (index, (key, value)) in self.settings.iter().enumerate() {

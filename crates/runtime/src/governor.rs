@@ -157,8 +157,8 @@ impl Tally {
         let dollars = self.micro_dollars / 1_000_000;
         (dollars >= limit).then(|| {
             format!(
-                "Run {run} has used up its limit of {limit} dollars ({dollars} are spent), so no agent works on it \
-                 any more. Raise `dollars` in the limits of the configuration to go on."
+                "Run {run} has used its limit of {limit} dollars ({dollars} are spent), so no agent works on it. \
+                 Raise `dollars` in the limits of the configuration to go on."
             )
         })
     }
@@ -187,21 +187,21 @@ impl Tally {
                 same,
                 Outcome::Stuck,
                 "times the same reason while nothing changed",
-                "Say something new to the agent".to_string(),
+                "Give the agent a new hint".to_string(),
             ),
             (
                 self.returns,
                 limits.returns.unwrap_or(0),
                 Outcome::Stuck,
                 "returns to a state that the run had moved on from",
-                "Say something new to the agent".into(),
+                "Give the agent a new hint".into(),
             ),
             (
                 self.blocks_in_a_row,
                 limits.blocks_in_a_row.unwrap_or(0),
                 Outcome::Capped,
                 "blocks in a row",
-                "Say something to the agent to go on".into(),
+                "Send the agent a message to go on".into(),
             ),
             (
                 self.blocks + 1,

@@ -29,7 +29,7 @@ pub struct Line {
     /// Digests of the state document before and after.
     pub before: String,
     pub after: String,
-    /// The process that asked, and those that started it, where that is known: for actions and
+    /// The process that asked, and its ancestors, where they are known: for actions and
     /// commands, not for stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by: Vec<String>,

@@ -37,7 +37,7 @@ struct Schema {
 pub enum Unreadable {
     #[error("{0}")]
     Broken(String),
-    #[error("it was written by a later version of Phasegate (format {0}): use that one")]
+    #[error("it was written by a later version of Phasegate (format {0}); use that version")]
     Newer(u32),
 }
 
@@ -393,7 +393,7 @@ impl Ledger {
     }
 }
 
-/// Readings in the form that a ledger remembers: without those that change by themselves.
+/// Readings in the form that a ledger remembers: without the ones that change by themselves.
 pub fn remembered(readings: &[Reading]) -> BTreeMap<String, String> {
     readings
         .iter()

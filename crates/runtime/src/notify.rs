@@ -110,6 +110,8 @@ fn start(command: &[String], input: &str) {
             let stdin = child.stdin.take();
             let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
         }
-        Err(error) => fault_log::note(None, &format!("nobody was told: {program}: {error}")),
+        Err(error) => {
+            fault_log::note(None, &format!("the notification was not sent: {program}: {error}"));
+        }
     }
 }

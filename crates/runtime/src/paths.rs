@@ -13,7 +13,7 @@ const MAX_FILES: usize = 100_000;
 /// The path in the project, unless it leads out of it. The root is a real path, without links.
 ///
 /// # Errors
-/// Refused where the path itself leads out, unreadable where a link on it does: whoever made the
+/// Refused where the path itself leads out, unreadable where a link on it does: the author of the
 /// link must not be able to turn a missing artifact into a fault that opens the gate.
 pub fn inside(root: &Path, path: &str) -> Result<PathBuf, NoEvidence> {
     // An absolute path in the project is what it is relative to it.
@@ -58,7 +58,7 @@ pub struct Walk<'r> {
     root: &'r Path,
     found: Vec<String>,
     met: usize,
-    /// Whether links that lead out of the project are found too, for whoever must speak of them.
+    /// Whether links that lead out of the project are found too, so that they can be reported.
     with_links_out: bool,
 }
 
@@ -134,7 +134,7 @@ impl<'r> Walk<'r> {
         for entry in entries.flatten() {
             self.met += 1;
             if self.met > MAX_FILES {
-                let why = format!("a search below {folder} meets more than {MAX_FILES} files");
+                let why = format!("a search below {folder} finds more than {MAX_FILES} files");
                 return Err(NoEvidence::Refused(why));
             }
             let name = entry.file_name();

@@ -119,7 +119,7 @@ impl Project {
 }
 
 /// The folders in which the project of a folder is looked for, the nearest first: up to the root of the
-/// repository. The home folder, and what is above it, is the project only of whoever stands in it: else a
+/// repository. The home folder, and what is above it, is a project only for a caller that stands in it: otherwise a
 /// project there would hold every session of the user.
 pub fn upward(from: &Path) -> impl Iterator<Item = &Path> {
     let top = repository(from);

@@ -53,7 +53,7 @@ pub struct Stored {
 pub struct Version(String);
 
 impl Version {
-    /// The version that whoever stores the value knows by this text.
+    /// The version that the store identifies by this text.
     pub(crate) fn new(text: String) -> Version {
         Version(text)
     }
@@ -166,7 +166,7 @@ pub trait Store: fmt::Debug {
     /// The version of a value without the value.
     fn version(&self, key: &Key) -> Result<Option<Version>, StoreError>;
 
-    /// Writes what a transaction comes to. Whoever calls it holds the run's lock.
+    /// Writes the result of a transaction. The caller holds the run's lock.
     fn commit(&self, run: &RunId, batch: &Batch) -> Result<(), StoreError>;
 
     /// Moves a value that cannot be understood out of the way; where people find it.

@@ -1,5 +1,5 @@
 //! Files that are replaced whole or not at all: a temporary file is written beside the old one, flushed to
-//! the disk, and exchanged with it. Whoever reads sees the old one or the new one.
+//! the disk, and exchanged with it. A reader sees the old one or the new one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -93,7 +93,7 @@ impl NewFile {
 }
 
 impl NewFile {
-    /// Leaves it where it is: whoever only looks removes nothing.
+    /// Leaves it where it is, because readers remove nothing.
     pub fn leave(self) {
         std::mem::forget(self);
     }

@@ -44,56 +44,59 @@ pub fn sentence(run: &str, phase: &str, because: Because) -> String {
     match because {
         Because::Outcome(outcome, until) => plain(run, phase, outcome, until),
         Because::NoRule => format!(
-            "Run {run} did not hold this stop: no rule of phase {phase} is about it. `phasegate why {run}` \
+            "Run {run} did not hold this stop: phase {phase} has no rule for it. `phasegate why {run}` \
              shows what was tried."
         ),
         Because::Unchanged => format!(
             "Run {run} is stuck in phase {phase}: the agent stopped again and nothing has changed since it \
-             was told to go on. Say something to the agent to go on, `phasegate why {run}` to see what is \
+             was told to go on. Send the agent a message to go on, `phasegate why {run}` to see what is \
              missing, or {to_end}."
         ),
         Because::OtherHook => format!(
-            "Run {run} is not done, in phase {phase}, but does not hold this stop: another hook has told \
-             the agent to go on."
+            "Run {run} is in phase {phase} and not done, but it does not hold this stop: another hook \
+             has already told the agent to go on."
         ),
         Because::Background(what) => {
             format!("Run {run} waits for background work of the client: {what}.")
         }
         Because::TooLong => format!(
-            "Run {run} has waited ten minutes for a shell of the client, and waits no longer: say something \
-             to the agent."
+            "Run {run} has waited ten minutes for a shell of the client, and waits no longer. Send the \
+             agent a message to go on."
         ),
         Because::PlanMode => format!(
             "Run {run} waits in phase {phase}: the client is in plan mode, so the agent may not write. It \
              goes on when you leave plan mode."
         ),
         Because::Ready => {
-            format!("What run {run} waited for is done: say something to the agent.")
+            format!("What run {run} was waiting for is done. Send the agent a message to go on.")
         }
         Because::Longer(job) => format!(
             "Run {run} waits for {job}, which takes longer than this client waits: it goes on in the \
-             background. Say something to the agent when it is done; `phasegate status` shows it."
+             background. Send the agent a message when it is done; `phasegate status` shows it."
         ),
         Because::Changing(job) => format!(
             "Files keep changing while {job} of run {run} runs, so its result would not count."
         ),
         Because::NoTree(job, why) => {
-            format!("{job} of run {run}: there is no tree that a pass could be bound to: {why}.")
+            format!(
+                "{job} of run {run} cannot pass: the state of the files could not be determined: {why}."
+            )
         }
         Because::Untrusted(workflow) => format!(
             "Run {run} holds nothing: workflow {workflow} runs commands or writes files, and you have not \
              consented to that. `phasegate trust {workflow}` shows them and consents."
         ),
         Because::Limit(outcome, limit, what, next) => format!(
-            "Run {run} ended this turn as {outcome}: its limit of {limit} {what} is reached. {next}, or \
+            "Run {run} let the agent stop ({outcome}): it reached its limit of {limit} {what}. {next}, or \
              {to_end}."
         ),
         Because::ClientCap(cap, on_all) => {
             let idle = if on_all { "" } else { " and used no tool" };
             let told = cap.saturating_sub(1);
             format!(
-                "Run {run} ended this turn as capped: the agent was told {told} times to go on{idle}, and \
-                 the client allows {cap}. Say something to the agent to go on, or {to_end}."
+                "Run {run} let the agent stop (capped): the agent was told to go on {told} \
+                 times{idle}, and the client allows {cap}. Send the agent a message to go on, or \
+                 {to_end}."
             )
         }
     }
@@ -109,18 +112,18 @@ fn plain(run: &str, phase: &str, outcome: Option<Outcome>, until: Option<Until>)
                 Some(Until::Background) => "background work",
                 Some(Until::External) | None => "something outside",
             };
-            return format!("Run {run} waits for {what}, in phase {phase}.");
+            return format!("Run {run} waits for {what} in phase {phase}.");
         }
         Some(Outcome::Fault) => {
             return format!("Run {run} could not decide. `phasegate doctor` says why.");
         }
         Some(Outcome::Inactive) | None => {
-            return format!("Run {run} does not hold this stop, in phase {phase}.");
+            return format!("Run {run} is in phase {phase} and does not hold this stop.");
         }
         Some(ended @ (Outcome::Stuck | Outcome::Capped | Outcome::Budget)) => ended,
     };
     format!(
-        "Run {run} let the agent stop as {ended}, in phase {phase}. Say something to the agent to go on, or \
+        "Run {run} let the agent stop ({ended}) in phase {phase}. Send the agent a message to go on, or \
          `phasegate cancel {run}` to end the run."
     )
 }
@@ -140,7 +143,7 @@ pub fn standing(condition: Condition, last: Option<&Answer>, is_ready: bool) -> 
     let asks = matches!(last, Some(Answer::Allow { until: Some(Until::Human), .. }));
     match condition {
         Condition::Waiting if asks => "needs you".into(),
-        Condition::Waiting if is_ready => "needs you: what it waited for is done".into(),
+        Condition::Waiting if is_ready => "needs you: what it was waiting for is done".into(),
         trouble if trouble.is_trouble() => format!("needs you: {trouble}"),
         other => other.to_string(),
     }

@@ -75,7 +75,7 @@ impl Prepared {
         Ok(Stored { bytes, version: self.version.clone() })
     }
 
-    /// Leaves it where it is: whoever only looks changes nothing.
+    /// Leaves it where it is, because readers change nothing.
     pub fn leave(self) {
         self.file.leave();
     }
@@ -288,7 +288,7 @@ impl Workspace {
         match renameat_with(CWD, &old, CWD, &new, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => {
-                Err(StoreError::Refused(format!("{to} exists: {from} is not moved over it")))
+                Err(StoreError::Refused(format!("{to} exists, so {from} is not moved there")))
             }
             Err(error) => Err(failed("move", &old)(error.into())),
         }

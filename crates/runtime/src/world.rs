@@ -110,7 +110,7 @@ impl World {
         World { jobs: jobs.clone(), ..self }
     }
 
-    /// The same world, with what came of a workflow's checks.
+    /// The same world, with the results of a workflow's checks.
     #[must_use]
     pub fn with_checks(self, checks: Checks) -> World {
         World { checks: Some(checks), ..self }

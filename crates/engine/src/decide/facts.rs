@@ -256,7 +256,7 @@ pub(super) fn fault_at(expression: &Expression, error: &Error) -> Fault {
 fn explain(error: &Error) -> String {
     if error.kind() == ErrorKind::OutOfFuel {
         let millions = MAX_STEPS / 1_000_000;
-        return format!("it was given up after {millions} million steps");
+        return format!("it was abandoned after {millions} million steps");
     }
     match error.detail() {
         Some(detail) => detail.to_string(),

@@ -154,7 +154,7 @@ impl<'w> Deciding<'w> {
         Ok(Job { facts, prompt, file, model, ..spec.job(id, run) })
     }
 
-    /// The line that the workflow keeps of a step: of every move, and of every action but those that
+    /// The line that the workflow keeps of a step: of every move, and of every action except the ones that
     /// are refused.
     pub(super) fn transcribe(&mut self, event: &Event, answer: &Answer) -> Result<(), Fault> {
         let Some((place, line)) = self.workflow.transcript else { return Ok(()) };

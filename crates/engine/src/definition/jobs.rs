@@ -70,7 +70,7 @@ pub struct ReviewerText {
     pub timeout: Option<String>,
 }
 
-/// An agent that outlives whoever asked for it: a process of its own, with a secret of its own.
+/// An agent that outlives its caller: a process of its own, with a secret of its own.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "agent")]

@@ -19,8 +19,7 @@ impl Lint<'_> {
             if width > WIDEST {
                 let end = row.char_indices().nth(WIDEST).map_or(row.len(), |(at, _)| at);
                 let message = format!("this row has {width} characters, more than {WIDEST}");
-                let hint =
-                    "say parts of it once: `enter`, `[choose]`, `[set.NAME]`, `[let]`, a prompt";
+                let hint = "move parts of it elsewhere: `enter`, `[choose]`, `[set.NAME]`, `[let]`, a prompt";
                 self.warn("wide", start + end..start + end, message, hint);
             }
             start += row.len();

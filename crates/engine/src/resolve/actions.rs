@@ -34,7 +34,11 @@ impl Resolver<'_> {
             (None, None) => Does::Event,
         };
         if text.alone && !matches!(does, Does::Show { .. }) {
-            self.error(name.span(), "shape", "only what is shown can be about no run");
+            self.error(
+                name.span(),
+                "shape",
+                "only an action that shows something can do without a run",
+            );
         }
         let plain = |name: &str| {
             name.starts_with(|c: char| c.is_ascii_lowercase())

@@ -11,7 +11,7 @@ impl Resolver<'_> {
         let last = text.rows.len().saturating_sub(1);
         for (index, (span, row)) in text.rows.iter().enumerate() {
             if index < last && row.when.is_none() {
-                let message = "this row always holds, so those below it never do";
+                let message = "this row always holds, so the rows below it are never reached";
                 let hint = "give it a `when`, or move it to the end";
                 self.found.error("shape", self.source, span.clone(), message).hint =
                     Some(hint.into());

@@ -167,7 +167,7 @@ impl<'a> Resolver<'a> {
         self.assigned(place, NewValue::Literal(Json::from(result.get_ref().as_str())))
     }
 
-    /// The parameters of an action: its own, then those that it shares with others.
+    /// The parameters of an action: its own, then the shared ones.
     pub(super) fn params_of<'t>(&mut self, action: &'t ActionText) -> Vec<(&'t str, &'t ParamText)>
     where
         'a: 't,

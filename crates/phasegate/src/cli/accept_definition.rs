@@ -24,18 +24,18 @@ pub struct Options {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     caller::must_be_human("accepting a definition")?;
     if options.reason.trim().is_empty() {
-        return Err(Failed("say why, with --reason: it is for the journal".into()));
+        return Err(Failed("give a reason with --reason; it goes into the journal".into()));
     }
     let gate = Gate::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
     if gate.is_outdated(&run).is_none() {
-        print::line(&format!("Run {} keeps to the present definition already.", run.id));
+        print::line(&format!("Run {} already follows the present definition.", run.id));
         return Ok(ExitCode::SUCCESS);
     }
     let mut event = event("accept-definition");
     event.params = params([("reason".to_string(), Json::from(options.reason.as_str()))]);
     gate.accept_definition(&run, &event)?;
-    print::line(&format!("Run {} keeps to the definition as it is now.", run.id));
+    print::line(&format!("Run {} now follows the present definition.", run.id));
     let workflow = gate.workflow(&run.id.workflow)?;
     if !gate.is_trusted(&workflow) {
         let name = &workflow.name;

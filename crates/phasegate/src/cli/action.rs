@@ -115,8 +115,9 @@ fn subcommand(action: &Action, name: &str) -> Command {
         command = command.arg(arg);
     }
     if !matches!(action.does, Does::Create { .. } | Does::Show { alone: true, .. }) {
-        command =
-            command.arg(Arg::new("run").value_name("RUN").help("The run; by default the only one"));
+        command = command.arg(
+            Arg::new("run").value_name("RUN").help("The run; needed only if there are several"),
+        );
     }
     command.arg(json())
 }
@@ -237,8 +238,16 @@ fn say(answered: &Answered, as_json: Option<&Json>) -> ExitCode {
         // What somebody else is to do now.
         print::line(text.trim_end());
     } else {
-        let text = answered.answer.text().map(|text| format!(": {text}")).unwrap_or_default();
-        print::line(&format!("{}: {}{}", answered.run, answered.answer, text.trim_end()));
+        print::line(&match &answered.answer {
+            Answer::Deny { reason, .. } => format!("Not possible now: {}", reason.trim_end()),
+            Answer::Allow { outcome: None, message: None, .. } => {
+                format!("{}: accepted", answered.run)
+            }
+            other => {
+                let text = other.text().map(|text| format!(": {text}")).unwrap_or_default();
+                format!("{}: {other}{}", answered.run, text.trim_end())
+            }
+        });
     }
     for note in &answered.notes {
         print::note(&format!("note: {note}"));
@@ -277,8 +286,8 @@ fn started(workflow: &Workflow, run: &RunId, shown: Option<&str>, is_new: bool, 
     }
     if is_new {
         print::line(match session() {
-            Some(_) => "It answers the stops of this session.",
-            None => "It answers the stops of the first session here that has no other run.",
+            Some(_) => "This session will be held by it.",
+            None => "The next agent session that stops in this project will be held by it.",
         });
     }
 }

@@ -137,7 +137,7 @@ pub fn run(here: &Project, options: &Options) -> Outcome {
     demo.child(std::iter::once(name).chain(&demo.script.start), None)?;
     let outcome = demo.play(&project);
     if options.keep {
-        print::line(&format!("\nThe project is kept: {}", folder.keep().display()));
+        print::line(&format!("\nThe project was kept: {}", folder.keep().display()));
     } else {
         print::line(
             "\nNext: `phasegate demo NAME --keep`, then `phasegate -C THAT_FOLDER why`, `log` or `status`.",

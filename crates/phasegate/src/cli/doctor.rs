@@ -19,7 +19,7 @@ use phasegate_runtime::variables;
 use serde::Serialize;
 
 use self::fire::on_path;
-use super::{Outcome, when};
+use super::{Outcome, lint, when};
 use crate::print::{self, Paint, paint};
 
 /// How long a fault is news.
@@ -30,7 +30,7 @@ pub struct Options {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Exit with 1 also where something is only worth a look
+    /// Exit with 1 on warnings too
     #[arg(long)]
     strict: bool,
 }
@@ -43,7 +43,7 @@ enum Status {
     Fail,
 }
 
-/// What was looked at, and what came of it.
+/// What was checked, and the result.
 #[derive(Debug, Serialize)]
 struct Row {
     id: String,
@@ -113,7 +113,7 @@ pub fn without_project(why: &str, options: &Options) -> ExitCode {
         status: Status::Fail,
         summary: why.to_string(),
         details: Vec::new(),
-        remediation: Some("mend that file: until then every stop is allowed".into()),
+        remediation: Some("repair that file: until then every stop is allowed".into()),
         duration: 0,
     }];
     if options.json {
@@ -142,8 +142,8 @@ fn show(rows: &[Row]) {
     let count = |status: Status| rows.iter().filter(|row| row.status == status).count();
     let (fails, warns) = (count(Status::Fail), count(Status::Warn));
     print::line(&match (fails, warns) {
-        (0, 0) => "Everything is in its place.".to_string(),
-        _ => format!("{fails} to mend, {warns} worth a look."),
+        (0, 0) => "Everything works.".to_string(),
+        _ => format!("{}, {}.", lint::counted(fails, "problem"), lint::counted(warns, "warning")),
     });
 }
 
@@ -166,7 +166,7 @@ impl Doctor<'_> {
             }
             Some(path) if found_real != own => {
                 let summary = format!("`phasegate` on PATH is another one: {}", path.display());
-                let remedy = "remove the one that is old, or change the order of PATH";
+                let remedy = "remove the old one, or change the order of PATH";
                 self.row("program.path", "program", Status::Warn, summary, Some(remedy.into()));
             }
             Some(path) => {
@@ -184,13 +184,13 @@ impl Doctor<'_> {
             );
         }
         if !caller::is_ancestry_known() {
-            let summary = "this system does not tell which processes are above another: whoever has no terminal is taken for an agent";
-            let remedy = "give commands that are for people in a terminal of your own";
+            let summary = "this system does not say which process started another, so a caller without a terminal counts as an agent";
+            let remedy = "run commands that are for people in a terminal of your own";
             self.row("program.ancestry", "program", Status::Warn, summary, Some(remedy.into()));
         }
         if on_path("git").is_none() {
             let summary =
-                "there is no git: whether files have changed is told by their names and dates";
+                "git was not found: the whole project is read to see whether files changed";
             self.row("program.git", "program", Status::Warn, summary, Some("install git".into()));
         }
         self.since = Instant::now();
@@ -257,13 +257,14 @@ impl Doctor<'_> {
             let row_id = format!("run.{id}");
             if report.condition == Condition::Broken {
                 let summary = report.problem.unwrap_or_else(|| format!("run {id} is broken"));
-                let remedy = format!("mend {}, or `phasegate cancel {id}`", run.place);
+                let remedy = format!("repair {}, or `phasegate cancel {id}`", run.place);
                 self.row(row_id, "run", Status::Fail, summary, Some(remedy));
                 continue;
             }
             if run.ledger.session.fired.is_none() {
-                let summary = format!("run {id} is armed, but no hook has fired for it");
-                let remedy = "see that the session runs in this project, with the hook installed; then let the agent stop once";
+                let summary =
+                    format!("run {id} waits for an agent: no session has stopped on it yet");
+                let remedy = "check that the session runs in this project and that the hook is installed, then let the agent stop once";
                 self.row(row_id.clone(), "run", Status::Warn, summary, Some(remedy.into()));
             } else if let Some(fired) = run.ledger.session.fired {
                 self.ok(
@@ -297,7 +298,9 @@ impl Doctor<'_> {
                     format!("{row_id}.tampered"),
                     "run",
                     Status::Warn,
-                    format!("run {id}: somebody else has changed what only the rules may"),
+                    format!(
+                        "run {id}: a field that only the rules may set was changed from outside"
+                    ),
                     Some(format!("`phasegate status` and `phasegate log {id}` show it")),
                 );
                 row.details.push(last);
@@ -313,11 +316,12 @@ impl Doctor<'_> {
         let alive = jobs::alive(&self.project.root);
         let lost: Vec<String> = alive.iter().filter(|it| !known.contains(it)).cloned().collect();
         if lost.is_empty() {
-            let summary = format!("{} jobs at work, each known to its run", alive.len());
+            let summary =
+                format!("{} running, each known to its run", lint::counted(alive.len(), "job"));
             self.ok("jobs", "job", summary);
             return;
         }
-        let summary = format!("{} jobs are at work that no run knows", lost.len());
+        let summary = format!("{} running that no run knows of", lint::counted(lost.len(), "job"));
         let remedy = format!("`touch {}/end-asked` ends the first", lost[0]);
         let row = self.row("jobs", "job", Status::Warn, summary, Some(remedy));
         row.details = lost;
@@ -332,14 +336,14 @@ impl Doctor<'_> {
             .map(|fault| format!("{}: {}", when::ago(fault.at), fault.what))
             .collect();
         if news.is_empty() {
-            self.ok("faults", "program", "no failure of our own in the last day");
+            self.ok("faults", "program", "no internal failure in the last day");
             return;
         }
         let summary = format!(
-            "{} failures of our own in the last day, each of which allowed a stop",
+            "{} internal failures in the last day, each of which allowed a stop",
             news.len()
         );
-        let remedy = "`.phasegate/faults.jsonl` has all of them";
+        let remedy = "`.phasegate/faults.jsonl` lists them all";
         let row = self.row("faults", "program", Status::Warn, summary, Some(remedy.into()));
         row.details = news;
     }

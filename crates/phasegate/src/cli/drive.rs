@@ -50,7 +50,7 @@ Examples:
 pub struct Options {
     /// The workflow
     workflow: String,
-    /// The run; by default the only one that is open
+    /// The run; needed only if there are several that is open
     run: Option<String>,
     /// The agent
     #[arg(long, default_value = usual().name(), value_parser = agents())]
@@ -64,7 +64,7 @@ pub struct Options {
     /// The most minutes for one turn
     #[arg(long, value_name = "N", default_value_t = 60)]
     minutes: u64,
-    /// The program behind `--` speaks the Agent Client Protocol, and is no other agent
+    /// The program after `--` speaks the Agent Client Protocol
     #[arg(long, requires = "command", conflicts_with = "agent")]
     acp: bool,
     /// Let the agent do everything without being asked; by default it edits, and runs what the workflow
@@ -99,7 +99,7 @@ struct State {
     said: String,
 }
 
-/// Whoever works turn by turn.
+/// An agent that works turn by turn.
 pub trait Agent {
     /// Asks the gate whether it may stop, after what the agent said last.
     fn stop(&mut self, after_block: bool, said: &str) -> Result<Heard, Failed>;
@@ -151,6 +151,13 @@ pub fn drive(
 fn rights(project: &Project, options: &Options, gate: &Gate) -> Result<Rights, Failed> {
     if options.all_rights {
         caller::must_be_human("`drive --all-rights`")?;
+        if !options.command.is_empty() && !options.acp {
+            let program = &options.command[0];
+            return Err(Failed(format!(
+                "`--all-rights` means nothing to {program}: a program behind `--` has the rights that its own \
+                 arguments give it"
+            )));
+        }
     }
     let rights = if options.all_rights { job::Rights::All } else { job::Rights::Least };
     let workflow = gate.workflow(&options.workflow)?;
@@ -215,7 +222,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         since: Instant::now(),
         failed: None,
     };
-    // Whoever starts it again has said to go on.
+    // Starting it again means to go on.
     let (heard, ..) = drive(&mut driver, said, false, options.turns)?;
     if let Some(why) = &driver.failed {
         print::note(&format!("error: {}", why.trim_end()));

@@ -44,8 +44,8 @@ pub struct Options {
 fn which_client() -> String {
     let usual = usual().title();
     format!(
-        "The client, or several; by default those that have a folder of their own here, else {usual}, \
-         and to uninstall all"
+        "The client, or several; by default the ones with a folder of their own here, otherwise \
+         {usual}, and to uninstall all"
     )
 }
 
@@ -122,7 +122,7 @@ impl Scope {
     }
 }
 
-/// The clients that are meant: those that are named, or those that are here.
+/// The clients that are meant: the named ones, or the ones that are used here.
 fn clients(named: &[&'static dyn Client], scope: &Scope) -> Vec<&'static dyn Client> {
     if !named.is_empty() {
         return named.to_vec();
@@ -185,10 +185,10 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         return Err(Failed(problems.join("\nerror: ")));
     }
     let said = match (changed, options.print) {
-        (false, _) => "Everything is there already.",
-        (true, true) => "Nothing was written: leave --print out to do it.",
+        (false, _) => "Everything is already installed.",
+        (true, true) => "Nothing was written. Run it without --print to write this.",
         (true, false) => {
-            "Done. `phasegate doctor` looks whether it works; `phasegate uninstall` takes it out again."
+            "Done. `phasegate doctor` checks that it works; `phasegate uninstall` removes it."
         }
     };
     print::line(said);
@@ -361,8 +361,8 @@ pub fn uninstall(project: &Project, options: &Options) -> Outcome {
         return Err(Failed(problems.join("\nerror: ")));
     }
     print::line(match (found, options.print) {
-        (false, _) => "There is nothing of ours in the settings.",
-        (true, true) => "Nothing was removed: leave --print out to do it.",
+        (false, _) => "There is nothing to remove from the settings.",
+        (true, true) => "Nothing was removed. Run it without --print to remove this.",
         (true, false) if scope.whose == Whose::User => "Done.",
         (true, false) => "Done. The project's own `.phasegate/` stays: remove it if you like.",
     });

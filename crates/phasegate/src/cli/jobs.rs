@@ -110,7 +110,7 @@ fn list(project: &Project, options: &List) -> Outcome {
         });
         let rows: Vec<Vec<String>> = rows.collect();
         let text = if rows.is_empty() {
-            "No open run of this project has a job (`--all` lists those of other runs).".into()
+            "No open run has a job (`--all` also lists the jobs of runs that ended).".into()
         } else {
             print::table(&["JOB", "KIND", "STATUS", "TIME", "COST", "END"], &rows)
         };
@@ -203,7 +203,7 @@ fn end(project: &Project, wanted: &str) -> Outcome {
     let job = job.ok_or_else(|| Failed(format!("job {}/{id} has ended already", run.id)))?;
     gate.end_all(vec![job]);
     gate.settle_run(&run.id.to_string())?;
-    print::line(&format!("{}/{id} is told to end.", run.id));
+    print::line(&format!("Asked {}/{id} to end.", run.id));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -80,7 +80,8 @@ pub fn named(project: &Project, what: &str) -> Result<Entry, Failed> {
     )))
 }
 
-fn counted(count: usize, what: &str) -> String {
+/// A count with its noun, in the plural unless it is one.
+pub(super) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 

@@ -3,11 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use phasegate_engine::answer::Answer;
+use phasegate_engine::step::Actor;
 use phasegate_runtime::gate::Runs;
 use phasegate_runtime::journal::{Line, verify};
 use phasegate_runtime::project::Project;
 
-use super::{Failed, Outcome, chosen_run};
+use super::{Failed, Outcome, chosen_run, when};
 use crate::print::{self, Paint, paint};
 
 #[derive(Debug, Args)]
@@ -31,7 +33,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     if options.verify {
         let count = verify(&gate.journal(&run)?, &run.ledger)
             .map_err(|problem| Failed(format!("the journal of {}: {problem}", run.id)))?;
-        print::line(&format!("{}: {count} lines, and each follows from the one before", run.id));
+        print::line(&format!("{}: {count} entries, chain intact", run.id));
         return Ok(ExitCode::SUCCESS);
     }
     let lines = match options.last {
@@ -64,8 +66,18 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What was answered, for people. A fact asks for no answer, so that its acceptance says nothing.
+fn answer(line: &Line) -> String {
+    match &line.answer {
+        Answer::Allow { outcome: None, .. } if line.event.actor == Actor::Engine => "-".into(),
+        Answer::Allow { outcome: None, .. } if !line.event.is_question() => "accepted".into(),
+        Answer::Deny { .. } => "refused".into(),
+        other => other.to_string(),
+    }
+}
+
 fn show(line: &Line, width: usize) {
-    let at = line.at.strftime("%Y-%m-%d %H:%M:%S").to_string();
+    let at = when::full(line.at);
     let inner: Vec<&str> = line.moves.iter().map(|step| step.to.as_str()).collect();
     let way = if let (Some(first), true) = (line.moves.first(), line.from == line.to) {
         // Where only an element has moved, that is what has happened.
@@ -76,17 +88,20 @@ fn show(line: &Line, width: usize) {
         format!("{} → {}", line.from, line.to)
     };
     // What an event is about, where its answer says nothing.
-    let mut about = ["reason", "verdict", "check", "review", "end", "message"].into_iter();
-    let about = about.find_map(|name| line.event.params.get(name)?.as_str());
+    let text = |name: &&str| line.event.params.get(name)?.as_str();
+    let about = ["reason", "verdict", "check", "review", "end", "message"].iter().find_map(text);
+    let job: Vec<&str> = ["kind", "name"].iter().filter_map(text).collect();
     let said = line.answer.text().or(about);
     let first = said.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     let mut first: String = first.chars().take(100).collect();
     if !line.event.is_question() {
         let agent = line.event.agent.as_deref().map(|agent| format!(" {agent}"));
         let agent = agent.unwrap_or_default();
-        first = format!("by {}{agent} {first}", line.event.actor);
+        let job = if line.event.actor == Actor::Engine { job.join(" ") } else { String::new() };
+        let by = format!("by {}{agent}", line.event.actor);
+        first = format!("{} {first}", if job.is_empty() { by } else { job });
     }
-    let answer = paint(Paint::Bold, &format!("{:<24}", line.answer.to_string()));
+    let answer = paint(Paint::Bold, &format!("{:<24}", answer(line)));
     print::row(&format!(
         "{:>4}  {}  {:<width$} {answer} {way:<28} {first}",
         line.seq,

@@ -35,8 +35,8 @@ pub struct Release {
 
 pub fn adopt(project: &Project, options: &Adopt) -> Outcome {
     let Some(session) = options.session.clone().or_else(session) else {
-        let message = "which session? Inside a client it is known; elsewhere use --session ID, \
-                       or `phasegate release`, and the next session that stops takes the run";
+        let message = "name the session with --session ID (inside a client it is known), or use \
+                       `phasegate release`: then the next session that stops takes the run";
         return Err(Failed(message.into()));
     };
     if caller::actor() != Actor::Human && self::session().as_ref() != Some(&session) {
@@ -62,14 +62,14 @@ fn give(
     let run: Found = chosen_run(&gate, run)?;
     if !gate.is_working(&run) {
         let condition = gate.report(&run).condition;
-        return Err(Failed(format!("run {} is {condition}: it answers no one", run.id)));
+        return Err(Failed(format!("run {} is {condition} and does not answer stops", run.id)));
     }
     // An agent that takes a run from a session at work would choose what holds whom.
     let is_person = caller::actor() == Actor::Human;
     if !is_person && gate.standing_of(&run, session().as_deref()) == Standing::Foreign {
         return Err(Failed(format!(
-            "run {0} belongs to a session that is at work: a person gives the command `phasegate {name} {0}` in a \
-             terminal",
+            "run {0} belongs to a session that is still active: a person can run `phasegate {name} \
+             {0}` in a terminal",
             run.id
         )));
     }
@@ -78,7 +78,7 @@ fn give(
         print::json(&json!({ "run": run.id, "owner": to }));
     } else {
         let whose = match to {
-            Some(session) => format!("belongs to session {session} now"),
+            Some(session) => format!("now belongs to session {session}"),
             None => "is free: the next session that stops, and has no other run, takes it".into(),
         };
         print::line(&format!("Run {} {whose}.", run.id));

@@ -38,7 +38,7 @@ fn park(project: &Project, options: &Options, name: &str) -> Outcome {
     let run = chosen_run(&gate, options.run.as_deref())?;
     if !gate.is_working(&run) {
         let condition = gate.report(&run).condition;
-        return Err(Failed(format!("run {} is {condition}: it answers no one", run.id)));
+        return Err(Failed(format!("run {} is {condition} and does not answer stops", run.id)));
     }
     let event = event(name);
     let command = format!("`phasegate {name} {}`", run.id);
@@ -56,10 +56,10 @@ fn park(project: &Project, options: &Options, name: &str) -> Outcome {
     let already = if changed { "" } else { " already" };
     print::line(&match paused {
         Some(_) => format!(
-            "Run {0} is paused{already}: it holds nobody. `phasegate resume {0}` takes it up.",
+            "Run {0} is paused{already}: it holds no session. `phasegate resume {0}` resumes it.",
             run.id
         ),
-        None if changed => format!("Run {} is taken up: it answers stops again.", run.id),
+        None if changed => format!("Run {} is resumed: it answers stops again.", run.id),
         None => format!("Run {} was not paused.", run.id),
     });
     Ok(ExitCode::SUCCESS)

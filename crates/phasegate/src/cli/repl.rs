@@ -26,7 +26,7 @@ use crate::request::chosen_among;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run; by default the only one
+    /// The run; needed only if there are several
     run: Option<String>,
     /// The workflow, where there is no run yet
     #[arg(long)]
@@ -35,7 +35,7 @@ pub struct Options {
 
 /// What can be said beside the actions.
 const OWN: &[(&str, &str)] = &[
-    ("help", "List what can be said"),
+    ("help", "List the commands"),
     ("use", "Go to another run: /use RUN"),
     ("quit", "End this; so does Ctrl-D"),
 ];
@@ -69,7 +69,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     }
     // While an action runs, Ctrl-C is for it.
     signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)))?;
-    print::line("`/help` lists what can be said; Tab completes; Ctrl-D ends.");
+    print::line("`/help` lists the commands, Tab completes, Ctrl-D quits.");
     loop {
         match editor.readline(&session.prompt()) {
             Ok(line) => {
@@ -144,7 +144,7 @@ impl<'p> Session<'p> {
             ["quit" | "exit"] => return false,
             ["help"] => self.help(),
             ["use", run] => self.go_to(run),
-            ["use"] => print::note("say which run: /use RUN"),
+            ["use"] => print::note("choose a run first: /use RUN"),
             _ => self.act(words),
         }
         true

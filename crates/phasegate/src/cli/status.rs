@@ -22,9 +22,12 @@ fn armed(run: &Found) -> String {
             format!("the hook fired {}", when::ago(fired))
         }
         (Some(since), _) | (None, Some(since)) => {
-            format!("armed, but no hook has fired since {}", when::clock(since))
+            format!(
+                "waiting for an agent: no session has stopped here since {}",
+                when::clock(since)
+            )
         }
-        (None, None) => "armed, but no hook has fired yet".into(),
+        (None, None) => "waiting for an agent: no session has stopped here yet".into(),
     }
 }
 
@@ -33,6 +36,9 @@ pub struct Options {
     /// Show every run that is over, not only the last one
     #[arg(long)]
     all: bool,
+    /// Show what a run has used of each of its limits, not only where it is more than half
+    #[arg(short, long)]
+    verbose: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -58,14 +64,14 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     }
     if runs.is_empty() && faults.is_empty() {
         print::line(
-            "There is no run in this project. `phasegate list` shows the workflows that can be started.",
+            "This project has no run. `phasegate list` shows the workflows that can be started.",
         );
     }
     let width = runs.iter().map(|run| run.id.to_string().len()).max().unwrap_or(0);
     for (run, report) in &reports {
         let name = paint(Paint::Bold, &format!("{:<width$}", run.id.to_string()));
         print::row(&format!("{name}  {}", standing(&gate, run, report)));
-        let facts = facts(project, run, report).join("; ");
+        let facts = facts(project, run, report, options.verbose).join("; ");
         print::row(&paint(Paint::Dim, &format!("{:width$}  {facts}", "")));
         for remark in remarks(&gate, run, report) {
             print::row(&format!("{:width$}  {remark}", ""));
@@ -76,7 +82,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::row(&format!("{warning} {opening}"));
     }
     if has_more {
-        print::line("Other runs are over: `phasegate status --all` shows them.");
+        print::line("Other runs have ended; `phasegate status --all` shows them.");
     }
     for fault in &faults {
         print::note(&print::one_line(&format!("problem: {fault}")));
@@ -131,26 +137,11 @@ fn standing(gate: &Runs, run: &Found, report: &Report) -> String {
 }
 
 /// Where a run is, what it has used up, and whether anybody works on it.
-fn facts(project: &Project, run: &Found, report: &Report) -> Vec<String> {
+fn facts(project: &Project, run: &Found, report: &Report, verbose: bool) -> Vec<String> {
     let mut facts = vec![run.place.clone()];
     if let Some(last) = &run.ledger.session.last {
         facts.push(format!("last answer {} {}", last.answer, when::ago(last.at)));
-        let (tally, limits) = (&run.ledger.work.tally, project.config.limits(&run.id.workflow));
-        let of = |limit: Option<u64>| match limit {
-            None | Some(0) => String::new(),
-            Some(limit) => format!(" of {limit}"),
-        };
-        let (row, all) = (of(limits.blocks_in_a_row), of(limits.blocks));
-        facts
-            .push(format!("{}{all} blocks, {}{row} in a row", tally.blocks, tally.blocks_in_a_row));
-        facts.push(format!("{}{} minutes of work", tally.seconds / 60, of(limits.minutes)));
-        if tally.reviews > 0 {
-            facts.push(format!("{}{} reviews", tally.reviews, of(limits.reviews)));
-        }
-        if tally.reviews > 0 || tally.micro_dollars > 0 {
-            let dollars = tally.micro_dollars / 1_000_000;
-            facts.push(format!("{dollars}{} dollars", of(limits.dollars)));
-        }
+        facts.extend(used(project, run, verbose));
     }
     if !report.condition.is_over() {
         facts.push(armed(run));
@@ -159,6 +150,26 @@ fn facts(project: &Project, run: &Found, report: &Report) -> Vec<String> {
         facts.push(format!("owner {} (seen {})", owner.session, when::ago(owner.seen)));
     }
     facts
+}
+
+/// What a run has used of its limits: what is more than half used, or all of it.
+fn used(project: &Project, run: &Found, verbose: bool) -> Vec<String> {
+    let (tally, limits) = (&run.ledger.work.tally, project.config.limits(&run.id.workflow));
+    let counted = [
+        (tally.blocks, limits.blocks, "blocks"),
+        (tally.blocks_in_a_row, limits.blocks_in_a_row, "blocks in a row"),
+        (tally.seconds / 60, limits.minutes, "minutes of work"),
+        (tally.reviews, limits.reviews, "reviews"),
+        (tally.micro_dollars / 1_000_000, limits.dollars, "dollars"),
+    ];
+    let shown = |(count, limit, what): (u64, Option<u64>, &str)| match limit {
+        Some(limit) if limit > 0 && (verbose || count.saturating_mul(2) > limit) => {
+            Some(format!("{count} of {limit} {what}"))
+        }
+        None | Some(0) if verbose => Some(format!("{count} {what}")),
+        _ => None,
+    };
+    counted.into_iter().filter_map(shown).collect()
 }
 
 /// What somebody should know about a run, a line each.

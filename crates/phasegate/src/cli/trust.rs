@@ -91,7 +91,7 @@ fn client(root: &Path, workflow: &Workflow, job: &JobSpec) -> String {
         }
     };
     let may = match (job.rights, job.manner.gives, role) {
-        (Rights::All, ..) => "may do everything without being asked",
+        (Rights::All, ..) => "may do everything without asking",
         (Rights::Least, Gives::Verdict, _) | (Rights::Least, _, Actor::Reviewer) => {
             "reads, asks git, runs the checks, and writes nothing but its file"
         }
@@ -130,12 +130,14 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     };
     if options.revoke {
         let was = trust::distrust(&project.root, &workflow.identity)?;
-        let said = if was { "is not trusted any more" } else { "was not trusted" };
+        let said = if was { "is no longer trusted" } else { "was not trusted" };
         print::line(&format!("Workflow {name} {said}."));
         return Ok(ExitCode::SUCCESS);
     }
     if gate.is_trusted(&workflow) && !options.show {
-        print::line(&format!("Workflow {name} needs no consent: it is trusted, or does nothing."));
+        print::line(&format!(
+            "Workflow {name} needs no consent: it is trusted already, or it runs and writes nothing."
+        ));
         return Ok(ExitCode::SUCCESS);
     }
     let shown = path.strip_prefix(&project.root).unwrap_or(&path);
@@ -149,7 +151,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         .filter(|(_, kept)| kept.identity != workflow.identity && kept.acts())
         .collect();
     for (run, kept) in &kept {
-        print::line(&format!("Run {} keeps to an earlier definition:", run.id));
+        print::line(&format!("Run {} still follows an earlier definition:", run.id));
         show(&project.root, kept);
     }
     if options.show {
@@ -157,13 +159,13 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     }
     caller::must_be_human("consenting to commands").map_err(Failed)?;
     if !options.yes && !is_wanted()? {
-        return Err(Failed("you have not consented: nothing of it is run".into()));
+        return Err(Failed("you did not consent, so nothing of it will run".into()));
     }
     trust::trust(&project.root, &path, &workflow.identity)?;
     for (_, kept) in &kept {
         trust::trust(&project.root, &path, &kept.identity)?;
     }
-    print::line("It is trusted as it is now. A change of it needs your consent again.");
+    print::line("It is trusted as it is now. After a change it needs your consent again.");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -71,7 +71,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             } else {
                 let headline = gate.headline(run, &event);
                 let told = headline.map_or(status, |headline| print::headline(&headline));
-                let nothing = if changed { "" } else { "nothing has happened: " };
+                let nothing = if changed { "" } else { "nothing happened: " };
                 print::line(&format!("{name}: {nothing}{told}"));
             }
             return Ok(if changed { ExitCode::SUCCESS } else { ExitCode::FAILURE });

@@ -11,6 +11,11 @@ pub fn clock(time: Timestamp) -> String {
     here.strftime(format).to_string()
 }
 
+/// `2026-11-17 14:02:31`, where the reader is.
+pub fn full(time: Timestamp) -> String {
+    time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
 /// `12 seconds ago`
 pub fn ago(time: Timestamp) -> String {
     let seconds = Timestamp::now().as_second() - time.as_second();

@@ -31,7 +31,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let read = || gate.journal_backwards(&run).filter_map(Result::ok);
     let lines = || read().filter_map(|line| serde_json::from_str::<Line>(&line).ok());
     let Some(last) = &lines().next() else {
-        return Err(Failed(format!("run {} has decided nothing yet", run.id)));
+        return Err(Failed(format!("run {} has not decided anything yet", run.id)));
     };
     // The last line may be about a stop that no rule was asked about; what the agent was told, and
     // why, is the decision before it.
@@ -59,7 +59,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     } else if last.answer.outcome() == Some(Answered::Stuck) {
         let block = lines().find(|line| line.answer.is_block());
         if let Some(reason) = block.as_ref().and_then(|block| block.answer.text()) {
-            print::line("What the agent was told, and did not do:\n");
+            print::line("What the agent was told and did not do:\n");
             indented(reason);
             print::line("");
         }

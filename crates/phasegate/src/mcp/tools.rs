@@ -42,7 +42,7 @@ const MAX_MESSAGE: usize = 9_000;
 /// Who is at the other end.
 #[derive(Clone, Debug)]
 pub enum Who {
-    /// Whoever has others work.
+    /// The orchestrator, which has others work.
     Orchestrator,
     /// An agent, by its token.
     Agent(String),
@@ -301,7 +301,7 @@ impl Tools {
 fn caller(gate: &Runs, workflow: &Workflow, who: &Who) -> Result<Caller, GateError> {
     match who {
         Who::Agent(token) => gate.caller_with(token),
-        // A workflow without agents has only whoever works.
+        // A workflow without agents has only the worker itself.
         Who::Orchestrator if !workflow.has_agents() => {
             Ok(Caller { actor: Actor::Worker, agent: None })
         }
@@ -334,7 +334,7 @@ fn tool(workflow: &Workflow, action: &Action) -> Tool {
 
 /// The parameter that names a run.
 pub fn run_schema() -> Value {
-    json!({ "type": "string", "description": "The run; by default the only one" })
+    json!({ "type": "string", "description": "The run; needed only if there are several" })
 }
 
 fn waiting() -> Tool {

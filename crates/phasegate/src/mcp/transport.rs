@@ -40,7 +40,7 @@ pub struct Server {
     tools: Tools,
     /// Who is at the other end of stdio; over HTTP every request says so.
     own: Option<Who>,
-    /// Cancelled when the server is about to end: whoever waits gets an answer at once.
+    /// Cancelled when the server is about to end, so that waiting calls are answered at once.
     stopping: CancellationToken,
 }
 
@@ -313,7 +313,7 @@ pub async fn stdio(server: Server, ended: CancellationToken) -> Result<(), Strin
     }
 }
 
-/// Tells of the end of the input, so that whoever waits is answered before the server ends.
+/// Signals the end of the input, so that waiting calls are answered before the server ends.
 struct EndWatch<R> {
     input: R,
     ended: CancellationToken,

@@ -47,7 +47,7 @@ const MAX_BYTES: usize = 1 << 20;
 
 struct Door {
     hosts: [String; 3],
-    /// The digest of the token of whoever has others work.
+    /// The digest of the orchestrator's token.
     token: String,
     server: Arc<Server>,
     /// Without sessions: a server that was killed and started again goes on.
@@ -74,7 +74,7 @@ impl Door {
             None => None,
         };
         let Some(who) = who else {
-            let text = "Unauthorized: the server's token, or an agent's, is wanted\n";
+            let text = "Unauthorized: send the server's token or an agent's\n";
             let mut response = plain(StatusCode::UNAUTHORIZED, text);
             let challenge = HeaderValue::from_static("Bearer realm=\"phasegate\"");
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
@@ -85,7 +85,10 @@ impl Door {
         let (parts, body) = request.into_parts();
         let body = timeout(BODY_TIME, Limited::new(body, MAX_BYTES).collect()).await;
         let Ok(Ok(body)) = body else {
-            return plain(StatusCode::BAD_REQUEST, "Bad Request: too large, or it never came\n");
+            return plain(
+                StatusCode::BAD_REQUEST,
+                "Bad Request: the body is too large or incomplete\n",
+            );
         };
         self.mcp.handle(Request::from_parts(parts, Full::new(body.to_bytes()))).await
     }
@@ -118,7 +121,9 @@ pub async fn serve(
     stopping: CancellationToken,
 ) -> Result<(), String> {
     if !address.ip().is_loopback() {
-        return Err(format!("{address} is not a loopback address: the server is for this machine"));
+        return Err(format!(
+            "{address} is not a loopback address; the server serves this machine only"
+        ));
     }
     let failed = |error: std::io::Error| format!("{address}: {error}");
     let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -154,7 +159,7 @@ async fn accept(
 ) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // Whoever reads this may already tell us to end.
+    // A reader of this line may already tell us to end.
     print::note(&format!("listening on http://{}{PATH}", listener.local_addr()?));
     let connections = TaskTracker::new();
     loop {

@@ -63,7 +63,7 @@ impl Gate<'_> {
             Err(GateError::Exists(place, _)) if workflow.hears(&event.name) => {
                 let own = |run: &Found| run.id.workflow == workflow.name && run.place == place;
                 let run = self.runs().runs.into_iter().find(own);
-                let gone = || GateError::Other(format!("{place} is gone again"));
+                let gone = || GateError::Other(format!("{place} has disappeared"));
                 let run = run.ok_or_else(gone)?;
                 let answered = self.act_on(&run, event, &ClientReport::default(), true)?;
                 Ok((self.refreshed(&run), Some(answered)))
@@ -105,7 +105,7 @@ impl Gate<'_> {
         let run = self.run_facts(found, &self.ground(&workflow, &Json::object()), None);
         let world = Arc::new(World::of(self.project, ClientReport::default()));
         let rendered = render(&workflow, text, None, event, &run, world)?;
-        let message = format!("Run {} was given up: {why}.", found.id);
+        let message = format!("Run {} was cancelled: {why}.", found.id);
         let answer = Answer::allow_saying(Outcome::Aborted, message);
         self.note_saying(found, event, &answer, |run, at| {
             let (event, answer) = (event.name.clone(), answer.clone());
@@ -199,8 +199,7 @@ impl Gate<'_> {
             return Ok(());
         }
         let reason = format!(
-            "run {0} is cancelled by people only: give the command `phasegate cancel {0}` in a \
-             terminal of your own",
+            "only people can cancel run {0}: run `phasegate cancel {0}` in a terminal of your own",
             found.id
         );
         self.refuse(found, event, "needs_human", &reason)?;
@@ -224,7 +223,7 @@ impl Gate<'_> {
             return Ok(());
         }
         let reason = format!(
-            "this process shows the secret of reviewer {id} of run {}, and was not started by it",
+            "this process has the token of reviewer {id} of run {} but was not started by it",
             found.id
         );
         self.refuse(found, event, "not_permitted", &reason)?;
@@ -259,7 +258,7 @@ impl Gate<'_> {
         Ok(changed)
     }
 
-    /// Gives a run to a session at once, whoever owns it; without a session, to the next that stops.
+    /// Gives a run to a session at once, even if another owns it; without a session, to the next one that stops.
     pub fn give(
         &self,
         found: &Found,
@@ -332,14 +331,14 @@ fn refused(workflow: &Workflow, run: &RunId, event: &Event) -> Option<Answer> {
     let action = workflow.action(&event.name)?;
     let (name, command, actor) = (&action.name, &action.command, event.actor);
     let own = format!("phasegate {} {command} {}", workflow.name, run.name);
-    let way = format!("a person gives the command `{own}");
+    let way = format!("a person can run `{own}");
     if action.people_only() && actor != Actor::Human {
         let reason = format!("`{name}` is for people: {way}` in a terminal");
         return Some(Answer::deny_as("needs_human", reason));
     }
     if !action.is_for(actor) {
         let by: Vec<String> = action.by.iter().map(ToString::to_string).collect();
-        let reason = format!("`{name}` is for {}, and you are {actor} here", by.join(" or "));
+        let reason = format!("`{name}` is for {}, and this caller is {actor}", by.join(" or "));
         return Some(Answer::deny_as("not_permitted", reason));
     }
     let given = |param: &&Param| {

@@ -90,7 +90,7 @@ impl Gate<'_> {
     ) -> Result<Option<Then<Progress>>, GateError> {
         let new = open.written(step);
         if let (Some(problem), true) = (&open.read.problem, step.changed) {
-            step.undo(refusal(event, format!("{problem}. Mend it, or remove it.")));
+            step.undo(refusal(event, format!("{problem}. Repair it, or remove it.")));
             return Ok(None);
         }
         let version = open.read.version.clone();
@@ -220,7 +220,7 @@ impl Gate<'_> {
         } else if open.read.version != version {
             let place = &open.run.found.place;
             let reason = format!(
-                "{place} was changed meanwhile: the commands have run, but nothing else was done"
+                "{place} changed in the meantime: the commands have run, but nothing else was done"
             );
             step.undo(Answer::deny_as("changed", reason));
         }

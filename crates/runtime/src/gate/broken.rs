@@ -1,5 +1,5 @@
 //! Definitions with mistakes. Each costs only itself; that it does not work is said once a session, since
-//! whoever works on something else has heard it then, and by `status`, `doctor` and `lint`.
+//! a session that works on something else is told once; `status`, `doctor` and `lint` say it again.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

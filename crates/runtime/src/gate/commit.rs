@@ -55,7 +55,7 @@ impl Gate<'_> {
         let acts = step.effects.contains(&Effect::Remove) || new.is_some();
         if let (Some(problem), true) = (&open.read.problem, acts) {
             // What cannot be read is not overwritten.
-            step.undo(refusal(event, format!("{problem}. Mend it, or remove it.")));
+            step.undo(refusal(event, format!("{problem}. Repair it, or remove it.")));
             new = None;
         }
         let now = Timestamp::now();

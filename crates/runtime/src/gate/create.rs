@@ -234,7 +234,7 @@ impl Gate<'_> {
                 let why = if only_one {
                     format!("workflow {name} has one run at a time: move it away first")
                 } else {
-                    "it is not written over: choose another name".to_string()
+                    "it is not overwritten: choose another name".to_string()
                 };
                 return Err(GateError::Exists(place.clone(), format!("{place} exists, and {why}")));
             }

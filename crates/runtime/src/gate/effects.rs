@@ -23,7 +23,7 @@ impl Gate<'_> {
         });
         for place in places {
             if place.split('/').any(|part| part == ".git") {
-                let message = format!("{place} belongs to git: no rule writes there");
+                let message = format!("{place} belongs to git; rules cannot write there");
                 return Err(GateError::Effect(message));
             }
         }
@@ -34,7 +34,7 @@ impl Gate<'_> {
                 && self.workspace.has(to)?
                 && self.workspace.has(from)?
             {
-                return Err(GateError::Effect(format!("{to} exists: nothing is moved over it")));
+                return Err(GateError::Effect(format!("{to} exists and is not overwritten")));
             }
         }
         let mut removed = false;

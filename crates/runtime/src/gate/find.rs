@@ -1,7 +1,7 @@
 //! Which runs there are.
 //!
 //! A run is known by its document, by its bookkeeping, or by both: a tool may have written the one, and
-//! somebody may have removed it. Of the many that are over, those that are noted as such are passed over,
+//! somebody may have removed it. Runs that are noted as ended are skipped,
 //! so that finding the open ones costs the same after years.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -60,7 +60,7 @@ impl Found {
             Some(finished) => match workspace.version(&self.place) {
                 Ok(Some(version)) => version != *finished,
                 Ok(None) => false,
-                // Whoever reads it says why it cannot be.
+                // The reader reports why it cannot be read.
                 Err(_) => true,
             },
         }
@@ -82,7 +82,7 @@ pub struct Listed {
 enum Which {
     /// The open ones. Some that are over may be among them.
     Open,
-    /// The same, and those that were over last.
+    /// The open runs, and the ones that ended last.
     Recent,
     All,
 }
@@ -102,7 +102,7 @@ struct Findings {
 }
 
 impl Runs<'_> {
-    /// The runs of the project, the oldest first. Of those that are over, only the last one is among them.
+    /// The runs of the project, oldest first. Of the ended ones only the last is included.
     pub fn runs(&self) -> Listed {
         let mut listed = self.listed(Which::Recent);
         let is_over = |run: &Found| {
@@ -211,16 +211,16 @@ impl Runs<'_> {
             if id.name.contains(char::is_control) {
                 let name = &entry.name;
                 found.faults.push(format!(
-                    "workflow {name}: {place:?} is not looked at: rename it, without control characters"
+                    "workflow {name}: {place:?} is ignored: rename it without control characters"
                 ));
                 continue;
             }
             // The name would be taken for that of a topic.
             if place.contains('#') && !pattern.contains('#') {
                 let name = &entry.name;
-                found.faults.push(format!(
-                    "workflow {name}: {place} is not looked at: rename it, without `#`"
-                ));
+                found
+                    .faults
+                    .push(format!("workflow {name}: {place} is ignored: rename it without `#`"));
                 continue;
             }
             let untouched = presumed && !known.contains(&id) && !self.store.has(&id);
@@ -366,7 +366,7 @@ impl Runs<'_> {
 }
 
 impl Gate<'_> {
-    /// The runs that may answer a stop. Those that turn out to be over are noted, so that nobody need look
+    /// The runs that may answer a stop. Runs that turn out to have ended are noted, so that nobody need look
     /// at them again.
     pub(super) fn find_open(&self) -> (Vec<Found>, Vec<String>) {
         let Findings { mut runs, faults, mut documents, indexed, .. } = self.find(Which::Open);

@@ -152,7 +152,7 @@ impl Gate<'_> {
         settled.map(|(error, run)| format!("run {}: {error}", run.id)).collect()
     }
 
-    /// Puts what has become of a run's jobs to its rules, and starts those that wait for it.
+    /// Tells a run's rules how its jobs ended, and starts the jobs that were waiting for that.
     pub(super) fn settle(&self, found: &mut Found) -> Result<(), GateError> {
         for _ in 0..MAX_ROUNDS {
             if found.ledger.work.jobs.values().all(Record::is_over) {
@@ -270,7 +270,7 @@ impl Gate<'_> {
         if is_over {
             step.undo(Answer::accepted());
         } else if is_stale {
-            let reason = format!("{} was changed meanwhile", open.run.found.place);
+            let reason = format!("{} changed in the meantime", open.run.found.place);
             step.undo(Answer::deny_as("changed", reason));
         } else if step.unheard {
             // What a workflow has no rule for has happened all the same.
@@ -305,7 +305,7 @@ impl Gate<'_> {
         })
     }
 
-    /// Writes down the jobs in the background that a step starts, and those that it ends.
+    /// Records the background jobs that a step starts and ends.
     pub(super) fn enlist(
         &self,
         open: &mut Open,
@@ -356,7 +356,7 @@ impl Gate<'_> {
         let root = &self.project.root;
         let id = RunId { workflow: workflow.name.clone(), name: name.to_string() };
         let Some(alone) = try_exclusive(root, BY_HAND, &id)? else {
-            return Err(GateError::NotReady(format!("check {name} is running already")));
+            return Err(GateError::NotReady(format!("check {name} is already running")));
         };
         let held = Some(alone.path().to_path_buf());
         let spec = Spec { run: check.run, keeps_tail: true, held, ..Spec::default() };
@@ -398,7 +398,7 @@ pub(super) fn busy(open: &Open) -> Option<String> {
     let run = &open.run.found.id;
     Some(match job.kind {
         JobKind::Command => format!("A command of run {run} is running: {}.", job.name),
-        _ => format!("A {} is at work on run {run} already: {}.", job.kind, job.name),
+        _ => format!("A {} is already working on run {run}: {}.", job.kind, job.name),
     })
 }
 
@@ -424,7 +424,9 @@ pub(super) fn answered_to(
         }
         if is_awaited && answered.answer.outcome().is_none() {
             let run = &answered.run;
-            let text = format!("What run {run} waited for is done: say something to the agent.");
+            let text = format!(
+                "What run {run} was waiting for is done. Send the agent a message to go on."
+            );
             writes.tells = Some((Answer::waiting(Until::Human, text), None));
         }
     }

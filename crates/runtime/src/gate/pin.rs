@@ -82,7 +82,7 @@ impl Runs<'_> {
         (!same).then(|| changed(&found.id))
     }
 
-    /// The definition of a run, for whoever only looks.
+    /// The definition of a run, for readers that change nothing.
     pub fn workflow_of(&self, found: &Found) -> Result<Arc<Workflow>, GateError> {
         self.pinned(&found.id, &mut (*found.ledger).clone(), &mut Vec::new())
     }
@@ -147,7 +147,7 @@ impl Gate<'_> {
         let overrides = self.project.config.overrides(&id.workflow);
         let is_file = matches!(entry.origin, Origin::File(_));
         if is_file && identity(&bundle, &overrides, Expressions::Checked) != workflow.identity {
-            let message = format!("the definition of {} changes at this moment", id.workflow);
+            let message = format!("the definition of {} is being changed right now", id.workflow);
             return Err(GateError::Other(message));
         }
         let copy = Copy {

@@ -309,7 +309,8 @@ impl Gate<'_> {
         }
         if attempt.verdicts >= MAX_VERDICTS {
             let why = format!(
-                "The rules want another verdict after {MAX_VERDICTS} at one stop. It is made at the next."
+                "The rules asked for more than {MAX_VERDICTS} verdicts at one stop. The next one is \
+                 made at the next stop."
             );
             step.answer = Answer::allow_saying(Outcome::Fault, why);
             return false;
@@ -317,7 +318,7 @@ impl Gate<'_> {
         if let Some(file) = &job.file
             && self.is_there(file)
         {
-            let why = format!("{file} is there already, and no review is overwritten");
+            let why = format!("{file} exists already, and reviews are not overwritten");
             step.answer = Answer::allow_saying(Outcome::Fault, why);
             return false;
         }

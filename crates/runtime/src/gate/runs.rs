@@ -33,7 +33,7 @@ impl Runs<'_> {
             condition: Condition::Broken,
             problem: Some(problem),
         };
-        // What cannot be read is no reason to guess from the journal how the run stands.
+        // An unreadable ledger is an error; the journal is not used to guess how the run stands.
         if found.version.is_none()
             && !found.untouched
             && let Err(error) = self.stored(&found.id)

@@ -79,7 +79,7 @@ impl Runs<'_> {
     }
 
     /// The open runs that may answer a session, in the order in which they do: its own first, then
-    /// those that are free, the oldest first.
+    /// the free runs, oldest first.
     pub fn runs_of(&self, session: Option<&str>) -> (Vec<(Found, Standing)>, Vec<String>) {
         let (runs, faults) = self.open_runs();
         (self.in_order(runs, session), faults)
@@ -261,7 +261,7 @@ impl Gate<'_> {
         runs.sort_by_key(|(_, standing)| *standing != Standing::Own);
         for run in aside.iter().filter(|run| self.is_working(run)) {
             notes.push(format!(
-                "Run {0} came with this checkout, so it holds nobody; `phasegate adopt {0}` takes it up.",
+                "Run {0} came with this checkout, so it holds no session; `phasegate adopt {0}` activates it.",
                 run.id
             ));
         }
@@ -291,7 +291,7 @@ impl Gate<'_> {
         (notes, faults)
     }
 
-    /// The runs that a session may answer to that begins now, and those that came with the checkout.
+    /// The runs that a newly started session may answer for, and the runs that came with the checkout.
     fn offered(&self, runs: Vec<Found>, session: &str) -> (Vec<(Found, Standing)>, Vec<Found>) {
         let now = Timestamp::now();
         let is_old = |run: &Found| self.came_with_checkout(run) && !run.presumed;

@@ -39,7 +39,7 @@ impl Runs<'_> {
     /// What programs are told about a run with every answer.
     pub fn guidance(&self, found: &Found, event: &Event) -> Result<Json, GateError> {
         if found.ledger.session.cancelled.is_some() {
-            let action = format!("Run {} was cancelled: nothing more can be done in it.", found.id);
+            let action = format!("Run {} was cancelled. Nothing more can be done in it.", found.id);
             let none = Json::from(Vec::<Json>::new());
             let status = Json::from("CANCELLED");
             let own = [("status", status), ("action", Json::from(action)), ("can", none)];

@@ -120,8 +120,8 @@ impl Gate<'_> {
         if verdict.answers.is_empty() {
             verdict.notes.extend(self.untouched.borrow().iter().map(|run| {
                 format!(
-                    "Run {run} is open, but nothing in its folder was changed for a day, so it was not asked; \
-                     `phasegate adopt {run}` takes it up."
+                    "Run {run} is open, but nothing in its folder has changed for a day, so it did not \
+                     hold this stop; `phasegate adopt {run}` activates it."
                 )
             }));
         }
@@ -162,7 +162,7 @@ impl Gate<'_> {
         }
         open.run.ledger.session.fired = Some(now);
         if open.run.ledger.session.paused.is_some() {
-            let why = format!("Run {0} is paused. `phasegate resume {0}` takes it up.", found.id);
+            let why = format!("Run {0} is paused. `phasegate resume {0}` resumes it.", found.id);
             return Ok(pass(open, &event, Answer::waiting(Until::Human, why)));
         }
         if let Some(why) = busy(&open).filter(|_| open.run.ledger.position.begins_with.is_some()) {
@@ -180,7 +180,7 @@ impl Gate<'_> {
             let before = open.run.ledger.session.owner.take().or(former);
             if let Some(before) = before.filter(|before| before.session != *session) {
                 let note = format!(
-                    "run {} was adopted from session {}, which is gone",
+                    "run {} was taken over from session {}, which has ended",
                     found.id, before.session
                 );
                 open.run.notes.push(note);
@@ -351,14 +351,14 @@ fn answer_ended(
 ) -> Then<Progress> {
     let outer = open.workflow.outer();
     let position = &mut open.run.ledger.position;
-    // Whoever was held by it until now hears that it is over.
+    // The session that it held until now is told that it is over.
     let is_news = position.finished.is_none() && position.seq > 0;
     position.finished.clone_from(&open.read.version);
     let derived =
         outer.derive.is_some() && ends == Outcome::Done && open.run.ledger.is_left_by_hand(phase);
     if derived {
         open.run.notes.push(format!(
-            "run {}: somebody has ended it in phase `{phase}`, and not Phasegate.",
+            "run {}: its document was moved to the final phase `{phase}` from outside Phasegate.",
             open.run.found.id
         ));
         open.run.ledger.position.phase = phase.to_string();

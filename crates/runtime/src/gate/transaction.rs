@@ -72,7 +72,7 @@ pub(super) struct Open<'a> {
 
 /// What a transaction comes to.
 pub(super) enum Then<T> {
-    /// This is written; then the value is what came of it.
+    /// Write this; the value is the result.
     Write(Box<Writes>, T),
     Nothing(T),
 }
@@ -134,7 +134,7 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// The run, taken from whoever has it only lent.
+    /// The run, owned instead of borrowed.
     pub(super) fn take(&mut self) -> Locked<'a> {
         Locked {
             found: self.found,
@@ -229,7 +229,7 @@ impl Gate<'_> {
 
     /// Removes what is left of a run that never began: its process died before its first line.
     pub(super) fn sweep(&self, id: &RunId) {
-        // Whoever begins it at this moment has the lock. To take it removes what lies ready.
+        // A process that begins the run right now holds the lock; taking it here would remove its prepared files.
         let held = self.store.lock(&Lock::Run(id.clone()));
         if held.is_ok() && !self.store.has(id) {
             self.store.note_over(id);
@@ -266,7 +266,7 @@ impl Gate<'_> {
         if is_known {
             compare((&found.id, &*workflow), ledger, &document, notes);
         } else if read.version.is_none() && ledger.position.written {
-            notes.push(format!("run {}: its state document {} is gone.", found.id, found.place));
+            notes.push(format!("run {}: its state document {} is missing.", found.id, found.place));
         }
         ledger.position.written = read.version.is_some();
         let ground = self.ground(&workflow, &document);
@@ -314,7 +314,7 @@ impl Gate<'_> {
             }
             Stored::None => {
                 let mut ledger = self.rebuilt(id, new())?;
-                let note = "the ledger was gone; it was made again from the journal";
+                let note = "the ledger was missing; it was rebuilt from the journal";
                 let seq = &mut ledger.position.seq;
                 let notes = if *seq > 1 { vec![note.to_string()] } else { Vec::new() };
                 // After one line there was none yet: its process died before it answered.
@@ -436,7 +436,7 @@ impl Gate<'_> {
             return prepared.put().map_err(|error| match error {
                 // What was moved is no longer where the rules would look for it.
                 StoreError::Conflict(place) if acted => GateError::Other(format!(
-                    "{place} was changed meanwhile: files were moved, but nothing else was done"
+                    "{place} changed in the meantime: files were moved, but nothing else was done"
                 )),
                 error => error.into(),
             });
@@ -497,7 +497,7 @@ impl Gate<'_> {
         if seq > ledger.position.seq {
             let own = *self.own_line.borrow() == Some((id.clone(), seq));
             let why = if own || ledger.position.taken_back == prev {
-                "then decided again: the document was changed meanwhile"
+                "then decided again, because the document changed in the meantime"
             } else {
                 "but its process died before it answered"
             };

@@ -179,7 +179,7 @@ impl Claimed {
             .arg(root)
             .arg(&self.record.folder)
             .arg(run.to_string())
-            // For those who look at the processes.
+            // So that `ps` shows what the process is for.
             .arg(&self.id)
             .env_remove(variables::HTTP_TOKEN)
             .env_remove(variables::TOKEN);

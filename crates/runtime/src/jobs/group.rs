@@ -119,7 +119,7 @@ pub(super) fn adopt_orphans() {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn adopt_orphans() {}
 
-/// Ends all children, and those that they leave behind.
+/// Ends all children and any orphans that they leave behind.
 fn end_orphans(which: Orphans) {
     for _ in 0..MAX_GENERATIONS {
         let mut children = children();

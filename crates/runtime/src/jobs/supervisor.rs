@@ -290,7 +290,7 @@ impl Supervised<'_> {
         }
         let answer = self.folder.join("answer");
         if fs::metadata(&answer).map_or(0, |meta| meta.len()) > MAX_ANSWER {
-            return Err("its answer is too long".into());
+            return Err("its output is too long".into());
         }
         let printed = outside::read(&answer, MAX_ANSWER).unwrap_or_default();
         let Judged { pass, cost } = phasegate_clients::headless().verdict(&printed)?;

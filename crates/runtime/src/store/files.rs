@@ -3,7 +3,7 @@
 //!
 //! The journal's line is the commit. What else a transaction writes lies ready in temporary files before
 //! the line is appended, so that a full disk is noticed while nothing is on record, and is renamed after
-//! it. Where a process dies in between, whoever locks the run next finds the files and brings the step to
+//! it. Where a process dies in between, the next one to lock the run finds the files and brings the step to
 //! its end: a ledger names the hash of the line that it belongs to.
 
 mod locks;
@@ -114,7 +114,7 @@ impl FileStore {
             return Ok(index);
         }
         let index = self.below(OPEN)?;
-        // Whoever sees the index may rely on it, so it appears whole.
+        // A reader that sees the index may rely on it, so it appears whole.
         let new = self.below(&format!("{OPEN}.{}", std::process::id()))?;
         let made = || -> io::Result<()> {
             fs::create_dir_all(&new)?;
@@ -196,7 +196,7 @@ impl FileStore {
         let file = outside::open_with(options.create(true).read(true).append(true), &path);
         let mut file = file.map_err(failed("open", &path))?;
         let length = file.metadata().map_err(failed("read", &path))?.len();
-        // Whoever has written it meanwhile had the run too, whatever the locks say.
+        // Another process wrote it in the meantime, so it had the run too, whatever the locks say.
         if !follows(&file, length, line).map_err(failed("read", &path))? {
             return Err(StoreError::Conflict(format!("the journal of run {run}")));
         }

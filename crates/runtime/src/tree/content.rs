@@ -2,7 +2,7 @@
 //! git, of every file. It has the name that git would give to a tree of these files as they are, without what
 //! filters make of them; the files of a repository in the repository are files like all others.
 //!
-//! Contents count, not what an index or a clock says about them: whoever can mark a file as unchanged, or set
+//! Contents count, not what an index or a clock says about them: anyone who can mark a file as unchanged, or set
 //! its time back, must not keep an old result alive. To be fast, the digest of a file is remembered with the
 //! file's number, size and times, of which the time of its last change (`ctime`) is the kernel's and cannot
 //! be set. Where a file was changed so lately that another change could bear the same time, its digest is not
@@ -193,7 +193,7 @@ type Entry = (&'static str, Digest);
 #[derive(Default)]
 struct Memory {
     known: HashMap<String, (Mark, Digest)>,
-    /// Those that were asked about, as they are now.
+    /// The files that were asked about, as they are now.
     now: HashMap<String, (Mark, Digest)>,
     /// Something is not as it was.
     is_new: bool,

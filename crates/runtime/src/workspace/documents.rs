@@ -310,7 +310,7 @@ impl Workspace {
         if known.is_new && over.count() > FEW {
             let path = self.note(workflow);
             // Not through a link that leads out of the project. A name of its own for each process would
-            // only leave more behind where one dies: whatever is there is checked by whoever reads it.
+            // only leave more behind where one dies: whatever is there is checked by its reader.
             let new = path.with_extension("new");
             let place = new.strip_prefix(&self.root).unwrap_or(&new).to_string_lossy();
             if inside(&self.root, &place).is_ok() {
@@ -341,7 +341,7 @@ impl Workspace {
         let place = pattern.place(name);
         match inside(&self.root, &place) {
             Ok(full) => full.is_file(),
-            // A link that leads out of the project is found, too: whoever reads it says so.
+            // A link that leads out of the project is found too: its reader reports it.
             Err(_) => self.root.join(&place).is_symlink(),
         }
     }
@@ -357,7 +357,7 @@ impl Workspace {
     }
 
     /// The order of some places of documents, the one first where something was changed last. Of very
-    /// many, those that are far behind may be in a coarser order.
+    /// many, the older ones may be in a coarser order.
     pub fn latest_first(&self, places: &[&str]) -> Vec<usize> {
         // The document tells of most changes; where there is none, its folder does.
         let coarse = |place: &str| {

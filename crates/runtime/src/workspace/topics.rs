@@ -112,7 +112,7 @@ impl Known {
     fn add(&mut self, line: &[u8], at: u64) {
         match serde_json::from_slice(line) {
             Ok(Line::Topic { id, name }) => self.topics.entry(name).or_default().push(id),
-            // An answer to a message is no value.
+            // An answer to a message is not a value.
             Ok(Line::Message {
                 topic_id, parent_id: None | Some(Value::Null), created_at, ..
             }) => {
@@ -155,7 +155,7 @@ impl Topic {
         // What was remembered is wrong, or the file was rewritten this moment.
         let known = self.look(&file, false)?;
         let Some((_, at)) = known.latest(&self.name) else { return Ok(None) };
-        let changing = || io::Error::other("the messages change while they are read");
+        let changing = || io::Error::other("the messages changed while they were read");
         message_at(&file, at)?.ok_or_else(changing).map(Some)
     }
 
@@ -226,7 +226,7 @@ impl Topic {
         if new > MAX_BYTES {
             let size = new >> 20;
             return Err(io::Error::other(format!(
-                "the messages have {size} MB, which is too much"
+                "the messages have {size} MB, which is too large"
             )));
         }
         let mut text = vec![0; usize::try_from(new).map_err(io::Error::other)?];

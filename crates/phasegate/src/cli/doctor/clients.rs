@@ -30,7 +30,7 @@ impl Doctor<'_> {
             }
         }
         if found.is_empty() {
-            let summary = "no client has our hook: nothing holds an agent";
+            let summary = "the hook is not installed in any client: no agent is held";
             let plugin = CLIENTS.iter().find(|client| client.has(Quirk::HasPlugin));
             let plugin = plugin.map(|client| format!(", or the plugin for {}", client.title()));
             let remedy = format!("`phasegate init`{}", plugin.unwrap_or_default());
@@ -65,7 +65,7 @@ impl Doctor<'_> {
             }
         }
         for client in found {
-            // One that starts a hook without its arguments runs only those that are one line.
+            // A client that starts a hook without its arguments runs only one-line hooks.
             let lines = self.has_one_line(*client);
             let reads = |it: &&&dyn Client| {
                 it.facts().also_reads.contains(&client.name())
@@ -110,7 +110,7 @@ impl Doctor<'_> {
                 }
             }
             Err(why) => {
-                let remedy = format!("see that `{shown} --version` works");
+                let remedy = format!("check that `{shown} --version` works");
                 self.row(id, "client", Status::Warn, format!("{title}: {why}"), Some(remedy));
             }
         }
@@ -134,7 +134,7 @@ impl Doctor<'_> {
             }
             Err(why) => {
                 let summary = format!("{shown} cannot be read: {why}");
-                let remedy = format!("mend {shown}: {} ignores it as it is", client.title());
+                let remedy = format!("repair {shown}: {} ignores it as it is", client.title());
                 self.row(id, "client", Status::Fail, summary, Some(remedy));
             }
         }
@@ -173,7 +173,7 @@ impl Doctor<'_> {
                 let summary = format!(
                     "{title}: the hook in {place} has only {seconds} seconds; a stop that takes longer is allowed"
                 );
-                let remedy = "give it as much as `phasegate init --print` shows".to_string();
+                let remedy = "give it the time that `phasegate init --print` shows".to_string();
                 self.row(
                     format!("hook.{name}.timeout"),
                     "client",
@@ -193,7 +193,7 @@ impl Doctor<'_> {
                 Err(why) => {
                     let summary = format!("{title}: the hook in {place} does not work: {why}");
                     let remedy = format!(
-                        "`phasegate uninstall --client {name}`, then `phasegate init --client {name}`; and see that `phasegate` is on the client's PATH"
+                        "`phasegate uninstall --client {name}`, then `phasegate init --client {name}`; check that `phasegate` is on the client's PATH"
                     );
                     let row = self.row(
                         format!("hook.{name}"),

@@ -45,7 +45,7 @@ fn answer(client: &dyn Client, hook: &Hook, root: &Path) -> Result<Value, String
     let text = run_bounded(client, &hook.command, root, &client.sample(&sample).to_string())?;
     let parsed = serde_json::from_str(&text);
     parsed.map_err(|_| {
-        format!("it answered no JSON: {:?}", text.chars().take(80).collect::<String>())
+        format!("its answer was not JSON: {:?}", text.chars().take(80).collect::<String>())
     })
 }
 
@@ -84,7 +84,7 @@ pub fn run_bounded(
     let _ = child.wait();
     text.map_err(|_| {
         if has_ended {
-            "it ended, and something that it started keeps its output open".to_string()
+            "it ended, but a process that it started keeps its output open".to_string()
         } else {
             format!("it did not answer within {} seconds", MAX_ANSWER.as_secs())
         }

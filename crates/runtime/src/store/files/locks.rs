@@ -14,7 +14,7 @@ use crate::whole_file::failed;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What makes a use exclusive: the file that is there for that, and its folder. The file alone is not enough:
-/// somebody may remove it, as `git clean` does, and whoever comes next makes a new one. The folder is there as
+/// somebody may remove it, as `git clean` does, and the next process makes a new one. The folder is there as
 /// long as there is anything to protect in it.
 pub fn locked(path: &Path, lock: &Lock) -> Result<(File, Option<File>), StoreError> {
     let since = Instant::now();
