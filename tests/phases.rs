@@ -2,6 +2,7 @@
 
 mod agents;
 mod attacks;
+mod conformance;
 mod crashes;
 mod guidance;
 mod mcp;

@@ -90,17 +90,13 @@ pub fn seen(seen: &Seen) -> Seen {
     let reviewer = Regex::new(r#",\s*"reviewer": "[a-z]+-\d+""#).unwrap();
     let finding = Regex::new(r"(?m)^- [a-z]+, ([a-z]+), by [a-z]+-\d+: ").unwrap();
     // Nor what a phase changed.
-    seen.files.retain(|path, _| {
-        let is_patch = path.contains("/phase-") && path.ends_with(".patch");
-        !is_patch && !path.starts_with(".phasegate/kept/")
-    });
     for line in &mut seen.journal {
         if let Some(evidence) = line["evidence"].as_array_mut() {
             let is_kept = |it: &str| it.starts_with("\"snapshot") || it.starts_with("\"changes ");
             evidence.retain(|it| !it.as_str().is_some_and(is_kept));
         }
     }
-    let base = Regex::new(r#",\s*"base": "[0-9a-f]+""#).unwrap();
+    let base = Regex::new(r#",\s*"base": "[^"]*""#).unwrap();
     let changed =
         Regex::new(r"\nWhat has changed since this phase began [^\n]*\n(- [^\n]*\n)*").unwrap();
     for text in seen.files.iter_mut().filter_map(|(_, text)| text.as_mut()) {

@@ -260,7 +260,7 @@ fn at_the_budget_and_without_consent_no_agent_is_offered() {
     let (_, told) = client.call("deploy_headless_agent", &json!({ "prompt": "y" }));
     assert_eq!((&told["code"], &told["guidance"]["can"]), (&json!("budget"), &json!([])), "{told}");
     let action = told["guidance"]["action"].as_str().unwrap();
-    assert!(action.contains("has used up its limit of 2 dollars"), "{told}");
+    assert!(action.contains("has used its limit of 2 dollars"), "{told}");
     client.end();
 }
 

@@ -17,7 +17,8 @@ fn three() -> Phases {
     );
     for title in ["A", "B", "C"] {
         let planned = json!([{ "name": "Design" }]).to_string();
-        phases.ok(&["create", "--title", title, "--phases", &planned]);
+        // Their scripts are in the project alone.
+        phases.ok(&["create", "--title", title, "--phases", &planned, "--tree", "shared"]);
     }
     phases
 }
