@@ -169,3 +169,34 @@ fn output_that_nobody_reads_is_no_crash() {
     let ran = crate::scene::finish(child);
     assert_eq!(ran.stderr, "");
 }
+
+#[test]
+fn of_several_runs_the_one_that_decided_last_is_looked_at() {
+    let scene = Scene::with_triage(2);
+    scene.file(".phasegate/workflows/w.toml", "name = \"w\"\nabout = \"a\"\ninitial = \"a\"\n[action.poke]\nabout = \"b\"\n[phase.a]\nrules = [{ on = \"stop\", block = \"Go on.\" }, { on = \"poke\", deny = \"Not yet.\" }]\n[phase.b]\nfinal = true\n");
+    scene.ok(&["start", "w", "--name", "other"]);
+    scene.stop();
+    scene.run(&["do", "w", "poke"]);
+    assert!(scene.ok(&["why"]).contains("w/other"));
+    assert!(scene.ok(&["log", "-n", "1"]).contains("poke"));
+    // What changes something asks which one is meant.
+    let ran = scene.by_hand(&["cancel"]);
+    assert!(ran.stderr.contains("which run?"), "{ran:?}");
+}
+
+#[test]
+fn a_journal_can_be_followed() {
+    use std::io::{BufRead, BufReader};
+    let scene = Scene::with_triage(2);
+    scene.stop();
+    let mut command = scene.command();
+    command.args(["log", "-f", "-n", "1"]).stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().contains("BLOCK"));
+    scene.result(0, true, "g");
+    scene.stop_again();
+    assert!(lines.next().unwrap().contains("   2  "));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

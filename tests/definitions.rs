@@ -207,7 +207,7 @@ fn every_rule_of_the_gate_names_tests_that_exist() {
             assert!(sources.contains(&format!("fn {name}(")), "there is no test {name}");
         }
     }
-    assert_eq!(rules, 9);
+    assert_eq!(rules, 10);
 }
 
 /// A workflow with something that has a prompt, whose file is missing.

@@ -29,7 +29,10 @@ const ODD: &[(&str, &str)] = &[
     ),
 ];
 
-const ALL: &str = "claude,codex,gemini,qwen,copilot,vscode,cursor,droid,opencode,antigravity";
+/// All clients, with our MCP server.
+const ALL: &[&str] = &["--mcp", "--client", NAMES];
+
+const NAMES: &str = "claude,codex,gemini,qwen,copilot,vscode,cursor,droid,opencode,antigravity";
 
 fn odd() -> Scene {
     let scene = Scene::bare();
@@ -58,7 +61,7 @@ fn plain(text: &str) -> Value {
 #[test]
 fn settings_survive_init_and_uninstall_byte_for_byte() {
     let scene = odd();
-    let said = scene.ok(&["init", "--client", ALL]);
+    let said = scene.ok(&[&["init"], ALL].concat());
     assert!(said.contains("change .claude/settings.json (Claude Code)"), "{said}");
     assert!(said.contains("new .github/hooks/phasegate.json (Copilot CLI)"), "{said}");
     // Everything that others wrote is still there, and so is ours.
@@ -101,7 +104,7 @@ fn settings_survive_init_and_uninstall_byte_for_byte() {
     );
     // Twice is once.
     let before = scene.snapshot();
-    assert!(scene.ok(&["init", "--client", ALL]).contains("Everything is already installed."));
+    assert!(scene.ok(&[&["init"], ALL].concat()).contains("Everything is already installed."));
     assert_eq!(scene.snapshot(), before);
     scene.ok(&["uninstall"]);
     for (path, text) in ODD {
@@ -115,7 +118,7 @@ fn settings_survive_init_and_uninstall_byte_for_byte() {
 #[test]
 fn what_is_ours_is_removed_also_where_nobody_remembers_how_it_came_there() {
     let scene = odd();
-    scene.ok(&["init", "--client", ALL]);
+    scene.ok(&[&["init"], ALL].concat());
     std::fs::remove_file(scene.path(".phasegate/installed.json")).unwrap();
     // Somebody has tidied up meanwhile.
     let text = scene.read(".claude/settings.json").replace("\"timeout\": 600", "\"timeout\": 300");
@@ -144,7 +147,7 @@ fn what_is_ours_is_removed_also_where_nobody_remembers_how_it_came_there() {
 fn print_only_shows() {
     let scene = odd();
     let before = scene.snapshot();
-    let said = scene.ok(&["init", "--client", ALL, "--print"]);
+    let said = scene.ok(&[&["init", "--print"], ALL].concat());
     assert!(said.contains("Nothing was written"), "{said}");
     assert_eq!(scene.snapshot(), before);
 }
@@ -183,6 +186,34 @@ fn a_project_gets_what_it_needs_to_begin() {
 }
 
 #[test]
+fn the_gate_that_it_writes_stands_at_once_with_the_projects_own_tests() {
+    let scene = Scene::bare();
+    scene.file("Cargo.toml", "");
+    let said = scene.ok(&["init"]);
+    assert!(said.contains("Gate ship stands: it holds every session that changes files"), "{said}");
+    assert!(scene.ok(&["status"]).contains("Gate ship stands: "));
+    let doctor = scene.run(&["doctor"]).stdout;
+    assert!(doctor.contains("gate.ship            Gate ship stands: "), "{doctor}");
+    // The hooks alone: tools in every session are asked for.
+    assert!(!scene.exists(".mcp.json"));
+    scene.ok(&["init", "--mcp"]);
+    assert!(scene.exists(".mcp.json"));
+}
+
+#[test]
+fn without_a_known_command_nothing_stands_and_what_to_fill_in_is_said() {
+    let scene = Scene::bare();
+    let said = scene.ok(&["init"]);
+    assert!(said.contains("No command for the tests was found, so nothing stands yet"), "{said}");
+    assert!(!scene.ok(&["status"]).contains("stands"), "{said}");
+    scene.ok(&["lint", "ship", "--strict"]);
+    // Not even by hand does it pass for something.
+    scene.ok_by_hand(&["trust", "ship", "--yes"]);
+    scene.ok(&["ship", "start"]);
+    scene.stop().blocks("The tests fail");
+}
+
+#[test]
 fn for_a_user_it_is_the_users_own_files() {
     let scene = Scene::bare();
     scene.file("home/.claude/settings.json", "{}\n");
@@ -193,7 +224,7 @@ fn for_a_user_it_is_the_users_own_files() {
     scene.ok(&["uninstall", "--user"]);
     assert_eq!(scene.read("home/.claude/settings.json"), "{}\n");
     assert!(!scene.exists("home/.codex"));
-    scene.ok(&["init", "--user", "--client", "copilot,codex"]);
+    scene.ok(&["init", "--user", "--mcp", "--client", "copilot,codex"]);
     assert!(scene.read("home/.copilot/hooks/phasegate.json").contains("agentStop"));
     assert!(scene.read("home/.copilot/mcp-config.json").contains("mcpServers"));
     scene.ok(&["uninstall", "--user"]);
@@ -264,14 +295,14 @@ fn a_table_does_not_get_where_it_does_not_fit() {
     let scene = Scene::bare();
     let own = "mcp_servers = { phasegate = { command = \"mine\" } }\n";
     scene.file(".codex/config.toml", own);
-    scene.ok(&["init", "--client", "codex"]);
+    scene.ok(&["init", "--mcp", "--client", "codex"]);
     assert_eq!(scene.read(".codex/config.toml"), own);
     let inline = "mcp_servers = { other = { command = \"x\" } }\n";
     scene.file(".codex/config.toml", inline);
-    let ran = scene.run(&["init", "--client", "codex"]);
+    let ran = scene.run(&["init", "--mcp", "--client", "codex"]);
     assert!(ran.stderr.contains("does not fit into it"), "{ran:?}");
     scene.file(".codex/config.toml", "not toml at all\n");
-    let ran = scene.run(&["init", "--client", "codex"]);
+    let ran = scene.run(&["init", "--mcp", "--client", "codex"]);
     assert!(ran.stderr.contains(".codex/config.toml cannot be changed"), "{ran:?}");
     assert_eq!(scene.read(".codex/config.toml"), "not toml at all\n");
 }

@@ -37,6 +37,7 @@ mod random_events;
 mod reentry;
 mod reviewers;
 mod sessions;
+mod standing;
 mod tampering;
 mod tasks;
 mod terminal;

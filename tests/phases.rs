@@ -5,7 +5,7 @@ mod attacks;
 mod conformance;
 mod crashes;
 mod guidance;
-mod mcp;
+pub mod mcp;
 mod overview;
 mod worktrees;
 

@@ -1,6 +1,7 @@
 //! The `task` workflow: a phase only when its evidence is there.
 
 mod diagram;
+mod evidence;
 mod repl;
 
 use serde_json::{Value, json};
@@ -112,11 +113,15 @@ impl Tasks {
         self.file("review/plan-review.json", review.to_string())
     }
 
-    /// Changes the code, and writes the patch.
+    /// Changes the code.
     pub fn code(&self, greeting: &str) -> &Tasks {
         self.scene.file("greet.sh", format!("echo {greeting}\n"));
-        let patch = self.scene.git(&["diff"]);
-        self.file("code/diff.patch", patch).file("code/files/greet.sh", greeting)
+        self
+    }
+
+    /// Waits until no worker of the task is at work.
+    pub fn settle(&self) {
+        self.scene.ok(&["wait", "task/greet", "--settled"]);
     }
 
     pub fn review_code(&self, review: &Value) -> &Tasks {
@@ -137,6 +142,11 @@ impl Tasks {
         }
         self
     }
+}
+
+/// The digest of a text, as the gate has it.
+fn blake3(text: &str) -> String {
+    phasegate_engine::digest::digest(text.as_bytes())
 }
 
 #[test]
@@ -187,7 +197,7 @@ fn an_agent_is_told_what_is_missing_before_it_may_stop() {
     tasks.plan("one");
     tasks.stop_as(true).blocks("plan-review.json is missing");
     tasks.review_plan(&json!({ "ok": true }));
-    tasks.stop_as(true).blocks("diff.patch is missing");
+    tasks.stop_as(true).blocks("no file has changed since codegen began");
     tasks.code("Goodbye");
     tasks.stop_as(true).blocks("code-review.json is missing");
     tasks.review_code(&json!({ "ok": true }));
@@ -222,7 +232,8 @@ fn reviews_count_for_what_was_reviewed() {
     tasks.plan("a third").ok(&["next"]);
     tasks.review_plan(&json!({ "ok": true, "meta": { "plan_hash": "0000" } }));
     tasks.refused(&["codegen"], "the review is stale");
-    tasks.review_plan(&json!({ "ok": true, "aggregate": 1 })).ok(&["next"]);
+    tasks.review_plan(&json!({ "ok": true, "aggregate": 1 })).refused(&["next"], "aggregate is 1");
+    tasks.review_plan(&json!({ "ok": true, "aggregate": {} })).ok(&["next"]);
     tasks.is_in("codegen").code("Hello, you").ok(&["next"]);
     tasks.is_in("review").review_code(&json!({ "ok": true })).code("Hello, them");
     tasks.refused(&["test"], "the review is stale");
@@ -234,7 +245,9 @@ fn reviews_count_for_what_was_reviewed() {
     // What is changed beside the patch was not reviewed.
     tasks.is_in("test").scene.file("unreviewed.sh", "rm -rf /\n");
     tasks.ok(&["test"]);
-    tasks.is_in("codegen").ok(&["next"]);
+    tasks.is_in("codegen").refused(&["review", "code"], "are not planned: unreviewed.sh");
+    std::fs::remove_file(tasks.scene.path("unreviewed.sh")).unwrap();
+    tasks.ok(&["next"]);
     tasks.is_in("review").review_code(&json!({ "ok": true })).ok(&["next"]);
     tasks.is_in("test").ok(&["test"]);
     tasks.is_in("accept");
@@ -271,11 +284,10 @@ fn invalid_evidence_satisfies_no_guard_and_says_what_is_wrong() {
     tasks.review_plan(&json!({ "ok": true })).ok(&["next"]);
     // A patch that leads out of the project is not what was planned.
     let out = "--- a/../../../etc/passwd\n+++ b/../../../etc/passwd\n@@ -1 +1 @@\n-x\n+y\n";
-    tasks
-        .file("code/diff.patch", out)
-        .file("code/files/x", "x")
-        .refused(&["review", "code"], "../../../etc/passwd");
-    tasks.code("Hello, you").ok(&["next"]);
+    let why = "diff.patch does not lead from the files as they were to what they are";
+    tasks.code("Hello, you").file("code/diff.patch", out).refused(&["review", "code"], why);
+    std::fs::remove_file(tasks.scene.path(&format!("{DIR}/code/diff.patch"))).unwrap();
+    tasks.ok(&["next"]);
     tasks.file(
         "review/code-review.json",
         r#"{"ok": true, "issues": [{"id": "x", "severity": "blocking"}]}"#,
@@ -286,6 +298,8 @@ fn invalid_evidence_satisfies_no_guard_and_says_what_is_wrong() {
 #[test]
 fn a_very_large_patch_is_read_where_that_is_configured() {
     let tasks = Tasks::new();
+    // Without git the patch is what somebody has written.
+    std::fs::remove_dir_all(tasks.scene.path(".git")).unwrap();
     tasks.up_to("codegen");
     let mut patch =
         String::from("--- a/greet.sh\n+++ b/greet.sh\n@@ -1 +1,1100000 @@\n-echo Hello\n");
@@ -397,33 +411,40 @@ fn a_task_that_is_over_is_opened_by_redo_alone_and_nothing_is_deleted() {
 fn workers_do_the_work_and_their_artifacts_count() {
     let config = "[workflow.task.const]\nTESTS = [\"sh\", \"test.sh\"]\nPLANNER = [\"sh\", \"planner.sh\"]\nCODER = [\"sh\", \"coder.sh\"]\n";
     let tasks = Tasks::with(config);
-    tasks.scene.file("planner.sh", "cat > told; echo thinking hard; exit 3\n");
-    let ran = tasks.run(&["plan"]);
-    assert!(ran.stderr.contains("thinking hard"), "{ran:?}");
-    assert!(ran.stdout.contains("planner ended with exit code 3"), "{ran:?}");
-    assert_eq!(ran.code, Some(1));
-    assert!(tasks.scene.read("told").contains("# Plan task greet: Greet"));
+    tasks.scene.file("planner.sh", "cat > home/told; echo thinking hard; exit 3\n");
+    assert!(tasks.ok(&["plan"]).contains("planning has begun in the background"));
+    tasks.settle();
+    assert!(tasks.scene.ok(&["jobs", "logs", "planning-1"]).contains("thinking hard"));
+    tasks.refused(&["next"], "planning-1 ended with exit code 3");
+    assert!(tasks.scene.read("home/told").contains("# Plan task greet: Greet"));
+    // The session is told its own part.
+    tasks.stop().blocks("`phasegate task plan greet` starts the agent");
     tasks.is_in("planning");
     // One that ends well and leaves nothing behind has done nothing.
     tasks.scene.file("planner.sh", "echo I have written a wonderful plan\n");
-    assert!(tasks.ok(&["plan"]).contains("planning.ai.json is missing"));
+    tasks.ok(&["plan"]);
+    tasks.settle();
     tasks.refused(&["next"], "planning.ai.json is missing");
     let plan =
         r#"{"title":"t","goals":["g"],"acceptance_criteria":[],"file_plan":[{"path":"greet.sh"}]}"#;
     tasks.scene.file("planner.sh", format!("echo '{plan}' > {DIR}/planning/planning.ai.json\n"));
-    assert!(tasks.ok(&["plan"]).contains("plan_review: possible"));
+    tasks.ok(&["plan"]);
+    tasks.settle();
+    assert!(tasks.ok(&["status"]).contains("plan_review: possible"));
     tasks.ok(&["next"]);
     tasks.review_plan(&json!({ "ok": true }));
     // The command of the next phase goes there, and starts its worker.
-    let coder = format!(
-        "echo coding; mkdir -p {DIR}/code/files; echo 'echo Hello, you' > greet.sh; git diff > {DIR}/code/diff.patch; cp greet.sh {DIR}/code/files/\n"
-    );
-    tasks.scene.file("coder.sh", coder);
-    assert!(tasks.ok(&["codegen"]).contains("review: possible"));
+    tasks.scene.file("coder.sh", "echo 'echo Hello, you' > greet.sh\n");
+    let said = tasks.ok(&["codegen"]);
+    assert!(said.contains("codegen has begun in the background"), "{said}");
+    tasks.settle();
+    // The file of the worker was written after the base.
     tasks.is_in("codegen").ok(&["next"]);
     tasks.is_in("review");
     let jobs = tasks.scene.ok(&["jobs", "--all"]);
-    assert!(jobs.contains("worker.planner") && jobs.contains("worker.coder"), "{jobs}");
+    assert!(jobs.contains("planning-1") && jobs.contains("codegen-4"), "{jobs}");
+    let transcript = tasks.scene.read(&format!("{DIR}/transcript.jsonl"));
+    assert!(transcript.contains(r#""event": "codegen""#), "{transcript}");
 }
 
 #[test]
@@ -434,16 +455,15 @@ fn a_worker_outlives_the_command_that_wanted_it_and_ends_as_a_whole() {
     while !tasks.scene.exists("begun") {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    tasks.refused(&["plan"], "A worker is already working on run task/greet");
-    tasks.plan("meanwhile").refused(&["next"], "A worker is already working");
-    tasks.stop().allows_saying("A worker is already working");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    tasks.refused(&["plan"], "A worker is already working");
+    assert!(child.wait().unwrap().success(), "nobody waits for it");
+    tasks.refused(&["plan"], "planning is at work");
+    tasks.plan("meanwhile").refused(&["next"], "planning is at work");
+    tasks.stop().allows_saying("planning is at work");
+    assert!(tasks.scene.ok(&["jobs"]).contains("planning-1"));
     assert!(crate::plans::is_alive("4714.1"));
-    let ran = tasks.scene.by_agent(&["jobs", "end", "worker.planner"]);
+    let ran = tasks.scene.by_agent(&["jobs", "end", "planning-1"]);
     assert!(ran.stderr.contains("ending a job is for people"), "{ran:?}");
-    assert_eq!(tasks.scene.by_hand(&["jobs", "end", "worker.planner"]).code, Some(0));
+    assert_eq!(tasks.scene.by_hand(&["jobs", "end", "planning-1"]).code, Some(0));
     let since = std::time::Instant::now();
     while crate::plans::is_alive("4714.1") {
         assert!(since.elapsed().as_secs() < 10, "the worker is left behind");
@@ -495,7 +515,9 @@ fn every_artifact_has_a_schema() {
         assert_eq!(schema["type"], "object", "{record}");
         assert!(schema["properties"][field].is_object(), "{record}: {schema}");
     }
-    assert!(scene.run(&["schema", "task", "banana"]).stderr.contains("there are: state, actors"));
+    assert!(
+        scene.run(&["schema", "task", "banana"]).stderr.contains("there are: state, actor, actors")
+    );
 }
 
 #[test]
@@ -517,13 +539,13 @@ fn the_books_are_kept_by_the_rules_alone() {
     state["actors"] = json!({});
     tasks.file("state.json", state.to_string());
     tasks.scene.file("greet.sh", "echo Hello, unreviewed\n");
-    tasks.refused(&["test"], "stale");
+    tasks.refused(&["test"], "does not count");
     let said = tasks.stop();
-    assert!(
-        said.json["systemMessage"].as_str().unwrap().contains("`actors` was changed"),
-        "{said:?}"
-    );
-    tasks.is_in("plan_review");
+    said.allows_saying("does not count");
+    said.allows_saying("`actors` was changed");
+    tasks.is_in("review").refused(&["accept-changes", "--reason", "why not"], "is for people");
+    assert_eq!(tasks.by_hand(&["accept-changes", "--reason", "I did"]).code, Some(0));
+    tasks.refused(&["test"], "stale");
     state.as_object_mut().unwrap().remove("actors");
     tasks.file("state.json", state.to_string());
     tasks.stop().allows_saying("actors");
@@ -538,10 +560,21 @@ fn a_configured_reviewer_is_the_only_one() {
     // One that writes nothing does not make it his.
     tasks.scene.file("home/reviewer.sh", "true\n");
     tasks.ok(&["review", "code"]);
+    tasks.settle();
     tasks.refused(&["next"], "not what the configured reviewer wrote");
+    // Nor does an entry in the books, whose digest anybody can work out.
+    let mut state = tasks.state();
+    let made = blake3(&tasks.scene.read(&format!("{DIR}/review/code-review.json")));
+    state["actors"]["review"]["made"] = json!(made);
+    tasks.file("state.json", state.to_string());
+    tasks.refused(&["next"], "does not count");
+    assert_eq!(tasks.by_hand(&["accept-changes", "--reason", "put right"]).code, Some(0));
     let review = format!("echo '{{\"ok\": true}}' > {DIR}/review/code-review.json\n");
-    tasks.scene.file("home/reviewer.sh", review);
+    tasks.scene.file("home/reviewer.sh", format!("cat > home/told; {review}"));
     tasks.ok(&["review", "code"]);
+    tasks.settle();
+    // It is told its own part, and the session is told that it is not its part.
+    assert!(tasks.scene.read("home/told").contains("# Review the code of task greet"));
     tasks.ok(&["next"]);
     tasks.is_in("test");
 }
@@ -554,8 +587,10 @@ fn a_worker_is_no_person() {
         "planner.sh",
         format!("script -qec \"{hook} task next greet --override why\" /dev/null; true\n"),
     );
-    let ran = tasks.run(&["plan"]);
-    assert!(ran.stderr.contains("is for people"), "{ran:?}");
+    tasks.ok(&["plan"]);
+    tasks.settle();
+    let said = tasks.scene.ok(&["jobs", "logs", "planning-1"]);
+    assert!(said.contains("is for people"), "{said}");
     tasks.is_in("planning");
 }
 
@@ -636,9 +671,7 @@ fn an_override_of_a_review_holds() {
     tasks.is_in("test").ok(&["test"]);
     tasks.is_in("accept");
     // What lies beside the patch is said to whoever decides.
-    tasks
-        .stop()
-        .allows_saying("Beside its patch, these files differ from the last commit: scratch.log");
+    tasks.stop().allows_saying("- files that were not planned: scratch.log");
 }
 
 #[test]

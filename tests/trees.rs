@@ -322,7 +322,7 @@ rules = [
 [phase.b]
 rules = [{ on = "stop", block = "{{ made.stat | tojson }} {{ made.lines }} {{ made.files | select('like', guards) | join(' ') }} {{ applied('w/made.patch', state.base) == made.tree }}" }]
 [write.all]
-"w/made.patch" = { patch = "state.base" }
+"w/made.patch" = { patch = "made" }
 "w/files" = { copies = "made.files" }
 "#;
 

@@ -24,6 +24,7 @@ mod plans;
 mod plugin;
 mod rights;
 mod sessions;
+mod standing;
 mod tasks;
 mod triage;
 mod waits;

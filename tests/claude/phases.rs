@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -100,7 +101,8 @@ fn five_tasks_are_worked_on_at_once_by_twenty_agents() {
             lead_five(request)
         }
     });
-    Session::new(&scene, &api, "Build five shops.").with_plugin().with_mcp().run().result();
+    let session = Session::new(&scene, &api, "Build five shops.").with_plugin().with_mcp();
+    session.within(Duration::from_mins(6)).run().result();
     for number in 1..=5 {
         let place = format!(".phasegate/phases/shop-{number}/task.json");
         let task = scene.json(&place);

@@ -93,12 +93,14 @@ impl Stage {
 
     /// Puts a copy of a built-in workflow into the project, with a change in it.
     pub fn eject(&self, workflow: &str, was: &str, now: &str) {
-        for (path, text) in phasegate_runtime::catalog::builtin_files(workflow) {
+        let own = phasegate_runtime::catalog::builtin_files(workflow);
+        let own = own.into_iter().map(|(path, text)| (path.to_string(), text.to_string()));
+        for (path, text) in old_definition(workflow).unwrap_or_else(|| own.collect()) {
             let changed = if path == "workflow.toml" && !was.is_empty() {
                 assert!(text.contains(was), "{workflow} has no {was:?}");
                 text.replace(was, now)
             } else {
-                text.to_string()
+                text
             };
             self.write(&format!(".phasegate/workflows/{workflow}/{path}"), &changed);
         }
@@ -619,4 +621,22 @@ fn terminal() -> (std::os::fd::OwnedFd, std::fs::File) {
     let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
     let theirs = std::fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
     (ours, theirs)
+}
+
+/// The definition of 0.1.0, with its texts, of a workflow that decides otherwise today on purpose. Its traces are
+/// played to that: they compare the program, and not the definition.
+pub fn old_definition(workflow: &str) -> Option<Vec<(String, String)>> {
+    let folder = crate::folder().join("../definitions/0.1").join(workflow);
+    folder.is_dir().then(|| {
+        let mut files = Vec::new();
+        for part in ["", "prompts", "templates"] {
+            for entry in std::fs::read_dir(folder.join(part)).unwrap().flatten() {
+                if entry.path().is_file() {
+                    let path = entry.path().strip_prefix(&folder).unwrap().display().to_string();
+                    files.push((path, std::fs::read_to_string(entry.path()).unwrap()));
+                }
+            }
+        }
+        files
+    })
 }

@@ -83,7 +83,7 @@ fn a_task_is_worked_on_line_by_line() {
     terminal.shows("greet planning> ");
     terminal.types("/help\r");
     terminal.shows("/review plan");
-    terminal.shows("Have the plan reviewed.");
+    terminal.shows("Say how the plan is reviewed");
     terminal.types("/next\r");
     terminal.shows("planning.ai.json is missing");
     terminal.shows("greet planning> ");
@@ -95,11 +95,14 @@ fn a_task_is_worked_on_line_by_line() {
     terminal.types("/redo --nonsense\x03");
     terminal.shows("(Ctrl-D ends.)");
     terminal.shows("greet planning> ");
-    // It ends a worker, and not the session either.
+    // A worker works in the background.
     terminal.types("/plan\r");
-    terminal.shows("at work");
-    terminal.types("\x03");
+    terminal.shows("planning has begun in the background");
     terminal.shows("greet planning> ");
+    terminal.types("/next\r");
+    terminal.shows("planning is at work");
+    terminal.shows("greet planning> ");
+    assert_eq!(tasks.scene.by_hand(&["jobs", "end", "planning-1"]).code, Some(0));
     let since = Instant::now();
     while crate::plans::is_alive("4715.1") {
         assert!(since.elapsed() < Duration::from_secs(10), "the worker is left behind");
@@ -107,6 +110,10 @@ fn a_task_is_worked_on_line_by_line() {
     }
     tasks.up_to("accept");
     terminal.types("\r");
+    terminal.shows("greet accept> ");
+    terminal.types("/status\r");
+    terminal.shows("- greet.sh +1 -1");
+    terminal.shows("What is odd:");
     terminal.shows("greet accept> ");
     // Here somebody is at a terminal.
     terminal.types("/accept --reason \"it is fine\"\r");

@@ -261,4 +261,16 @@ impl dyn Client + '_ {
     pub fn used_tools(&self, transcript: &Path) -> Option<bool> {
         transcript::used_tools(transcript, &|line| self.transcript_line(line))
     }
+
+    /// Whether the agent used a tool since a moment that can change files; none where the client does not
+    /// tell. A tool that is not known to look only may change something.
+    pub fn wrote_since(&self, transcript: &Path, since: Timestamp) -> Option<bool> {
+        let looks = self.facts().looks;
+        transcript::wrote_since(transcript, &|line| self.transcript_line(line), looks, since)
+    }
+
+    /// Whether the user spoke since a moment; none where the client does not tell.
+    pub fn prompted_since(&self, transcript: &Path, since: Timestamp) -> Option<bool> {
+        transcript::prompted_since(transcript, &|line| self.transcript_line(line), since)
+    }
 }

@@ -95,7 +95,9 @@ impl Client for Codex {
             (kind, _) if kind.ends_with("_call") => (Some(Speaker::Agent), true),
             _ => (None, false),
         };
-        Some(Line { at: line.timestamp, speaker, texts, has_tool })
+        // It looks at files by its shell, too.
+        let tools = if has_tool { vec![item.kind] } else { Vec::new() };
+        Some(Line { at: line.timestamp, speaker, texts, has_tool, tools })
     }
 
     fn dialogue(&self) -> Option<&'static dyn Dialogue> {

@@ -142,7 +142,7 @@ impl Client for Copilot {
         };
         let texts = line.data.content.into_iter().filter(|text| !text.is_empty()).collect();
         let has_tool = !line.data.tools.is_empty();
-        Some(Line { at: line.timestamp, speaker, texts, has_tool })
+        Some(Line { at: line.timestamp, speaker, texts, has_tool, tools: Vec::new() })
     }
 
     fn dialogue(&self) -> Option<&'static dyn Dialogue> {

@@ -50,7 +50,7 @@ impl Client for Droid {
         let has_tool = message.content.iter().any(is_tool);
         let texts = message.content.into_iter().filter(|block| block.kind == "text");
         let texts = texts.filter_map(|block| block.text).collect();
-        Some(Line { at: line.timestamp, speaker, texts, has_tool })
+        Some(Line { at: line.timestamp, speaker, texts, has_tool, tools: Vec::new() })
     }
 
     fn dialogue(&self) -> Option<&'static dyn Dialogue> {

@@ -81,6 +81,8 @@ pub struct Facts {
     pub project_variable: Option<&'static str>,
     /// Variables by which a process knows that it runs inside the client.
     pub inside: &'static [&'static str],
+    /// The tools of its agent that only look, where its transcript names tools.
+    pub looks: &'static [&'static str],
     pub quirks: &'static [Quirk],
 }
 
@@ -107,6 +109,7 @@ impl Facts {
         session_variable: None,
         project_variable: None,
         inside: &[],
+        looks: &[],
         quirks: &[],
     };
 

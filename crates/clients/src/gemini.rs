@@ -128,7 +128,7 @@ impl Client for Gemini {
         };
         let texts = texts.into_iter().filter(|text| !text.is_empty()).collect();
         let has_tool = is_result || !line.tool_calls.is_empty();
-        Some(Line { at: line.timestamp, speaker, texts, has_tool })
+        Some(Line { at: line.timestamp, speaker, texts, has_tool, tools: Vec::new() })
     }
 
     fn dialogue(&self) -> Option<&'static dyn Dialogue> {

@@ -73,7 +73,7 @@ impl Client for Qwen {
         let has_tool = parts.iter().any(is_tool);
         let texts = parts.into_iter().filter(|part| !part.thought);
         let texts = texts.filter_map(|part| part.text).collect();
-        Some(Line { at: line.timestamp, speaker, texts, has_tool })
+        Some(Line { at: line.timestamp, speaker, texts, has_tool, tools: Vec::new() })
     }
 
     fn dialogue(&self) -> Option<&'static dyn Dialogue> {

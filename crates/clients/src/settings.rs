@@ -48,6 +48,15 @@ impl Entry {
         let server = json!({ "command": NAME, "args": ["mcp"] });
         Entry { path: vec![servers], what: What::Member(NAME, server) }
     }
+
+    /// Whether it is our MCP server, and not a hook.
+    fn is_server(&self) -> bool {
+        match &self.what {
+            What::Member(_, value) => value.to_string().contains("\"mcp\""),
+            What::Table(header, _) => header.starts_with("mcp_servers."),
+            What::Element(_) | What::Whole(_) => false,
+        }
+    }
 }
 
 /// A file of settings, and what must be in it.
@@ -84,6 +93,12 @@ impl Settings {
     /// Whether a text can be read as what the file is.
     pub fn is_valid(&self, text: &str) -> bool {
         if self.is_toml() { text.parse::<toml::Table>().is_ok() } else { value(text).is_ok() }
+    }
+
+    /// The same without our MCP server; none where nothing else is in it.
+    pub fn hooks_alone(mut self) -> Option<Settings> {
+        self.entries.retain(|entry| !entry.is_server());
+        (!self.entries.is_empty()).then_some(self)
     }
 
     /// The same, in a folder.

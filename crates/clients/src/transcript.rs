@@ -36,6 +36,8 @@ pub struct Line {
     pub texts: Vec<String>,
     /// A tool was called, or has answered.
     pub has_tool: bool,
+    /// The names of the tools that were called, where they are told.
+    pub tools: Vec<String>,
 }
 
 /// How a line is read.
@@ -73,6 +75,60 @@ pub fn used_tools(path: &Path, read: Reading) -> Option<bool> {
         }
     }
     None
+}
+
+/// Whether the agent called a tool since a moment that does more than look; none where the transcript does
+/// not tell.
+pub fn wrote_since(path: &Path, read: Reading, looks: &[&str], since: Timestamp) -> Option<bool> {
+    let mut is_unnamed = false;
+    let found = lines_since(path, read, since, |line| {
+        is_unnamed |=
+            line.has_tool && line.tools.is_empty() && line.speaker == Some(Speaker::Agent);
+        line.tools.iter().any(|tool| !looks.contains(&tool.as_str()))
+    })?;
+    (found || !is_unnamed).then_some(found)
+}
+
+/// Whether the user spoke since a moment; none where the transcript does not tell.
+pub fn prompted_since(path: &Path, read: Reading, since: Timestamp) -> Option<bool> {
+    let speaks = |line: &Line| {
+        line.speaker == Some(Speaker::User) && line.texts.iter().any(|it| is_said(it))
+    };
+    lines_since(path, read, since, speaks)
+}
+
+/// Whether a text is what somebody said: what the client itself adds is marked as XML.
+fn is_said(text: &str) -> bool {
+    !text.trim().is_empty() && !text.starts_with('<')
+}
+
+/// Whether a line since a moment is of some kind; none where the transcript does not reach back so far, or
+/// tells no times.
+fn lines_since(
+    path: &Path,
+    read: Reading,
+    since: Timestamp,
+    mut is_such: impl FnMut(&Line) -> bool,
+) -> Option<bool> {
+    let mut size = FIRST;
+    loop {
+        let (tail, from_start) = tail(path, size)?;
+        let mut reaches = false;
+        for line in tail.rsplit(|byte| *byte == b'\n').filter_map(read) {
+            let Some(at) = line.at else { continue };
+            reaches = at < since || from_start;
+            if at < since {
+                break;
+            }
+            if is_such(&line) {
+                return Some(true);
+            }
+        }
+        if reaches || from_start || size >= MOST {
+            return reaches.then_some(false);
+        }
+        size = (size * 4).min(MOST);
+    }
 }
 
 /// Waits until the end of a transcript has a mark, for a bounded time: some clients write what was
@@ -168,6 +224,8 @@ struct Block {
     #[serde(rename = "type")]
     kind: Option<String>,
     text: Option<String>,
+    /// Of a tool.
+    name: Option<String>,
 }
 
 /// A line of the common shape. The results of tools are `user` lines, too.
@@ -180,21 +238,25 @@ pub fn common(line: &[u8]) -> Option<Line> {
         _ => None,
     };
     let speaker = speaker.filter(|_| line.message.is_some());
-    let (mut texts, mut has_tool) = (Vec::new(), false);
+    let (mut texts, mut tools, mut has_tool) = (Vec::new(), Vec::new(), false);
     match line.message.map(|message| message.content) {
         Some(Content::Text(text)) => texts.push(text),
         Some(Content::Blocks(blocks)) => {
             for block in blocks {
                 match block.kind.as_deref() {
                     Some("text") => texts.extend(block.text),
-                    Some("tool_use" | "tool_result") => has_tool = true,
+                    Some("tool_use") => {
+                        has_tool = true;
+                        tools.extend(block.name);
+                    }
+                    Some("tool_result") => has_tool = true,
                     _ => {}
                 }
             }
         }
         Some(Content::Nothing) | None => {}
     }
-    Some(Line { at: line.timestamp, speaker, texts, has_tool })
+    Some(Line { at: line.timestamp, speaker, texts, has_tool, tools })
 }
 
 #[cfg(test)]

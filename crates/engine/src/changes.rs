@@ -27,7 +27,7 @@ pub struct Changed {
 
 impl Changes {
     /// As expressions see them; where they cannot be told, `error` says why.
-    pub(crate) fn to_json(told: Result<&Changes, String>) -> Json {
+    pub(crate) fn to_json(base: Option<&str>, told: Result<&Changes, String>) -> Json {
         let none = Changes::default();
         let (changes, error) = match told {
             Ok(changes) => (changes, None),
@@ -46,6 +46,7 @@ impl Changes {
         Json::from([
             ("ok", Json::from(error.is_none())),
             ("error", error.map_or(Json::Null, Json::from)),
+            ("base", base.map_or(Json::Null, Json::from)),
             ("tree", Json::from(changes.tree.as_str())),
             ("digest", Json::from(changes.digest.as_str())),
             ("files", Json::from(files.collect::<Vec<_>>())),

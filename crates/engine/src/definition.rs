@@ -79,6 +79,9 @@ pub struct Head {
     pub presumed: Option<Spanned<String>>,
     /// An environment variable: while it is 1, no run of the workflow is looked at.
     pub disable: Option<String>,
+    /// Whether it holds every session of the project that changes files, without being started.
+    #[serde(default)]
+    pub standing: bool,
     /// What an agent is told about the run when its session starts or goes on after a compaction.
     #[schemars(with = "Option<Text>")]
     pub note: Option<Spanned<Text>>,
@@ -347,14 +350,14 @@ pub enum ValueText {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(
     untagged,
-    expecting = "a file in `templates/`, { patch = \"snapshot\" } or { copies = \"paths\" }"
+    expecting = "a file in `templates/`, { patch = \"changes(…)\" } or { copies = \"paths\" }"
 )]
 pub enum WriteText {
     /// A file in `templates/`.
     Template(String),
     Patch {
-        /// An expression for what the files were kept under: the patch that leads from there to the files
-        /// as they are now. Where it is none, nothing is written.
+        /// An expression for `changes(…)`: the patch that makes them. Where it is none, or they cannot be told,
+        /// nothing is written.
         patch: String,
     },
     Copies {

@@ -58,10 +58,11 @@ pub trait Evidence: Send + Sync {
     fn check(&self, name: &str) -> Option<(CheckResult, String)>;
     /// What the tree is known by, as it is now.
     fn tree(&self) -> Option<String>;
-    /// Keeps the files of the project as they are now; what they are kept under, none without git.
-    fn snapshot(&self) -> Option<String>;
+    /// Keeps the files of the project as they are now, and those at paths that git ignores; what they are kept
+    /// under, none without git.
+    fn snapshot(&self, beside: &[String]) -> Option<String>;
     /// What has changed since the files were kept.
-    fn changes(&self, base: &str) -> Result<Changes, NoEvidence>;
+    fn changes(&self, base: &str, beside: &[String]) -> Result<Changes, NoEvidence>;
     /// What the files would be kept under with a patch applied to them; none where it does not apply.
     fn applied(&self, base: &str, patch: &[u8]) -> Option<String>;
     /// The agents of the run, each as an object.
@@ -263,25 +264,26 @@ impl Recorder {
     }
 
     /// Keeps the files as they are now.
-    pub fn snapshot(&self) -> Option<String> {
-        let kept = self.world.snapshot();
+    pub fn snapshot(&self, beside: &[String]) -> Option<String> {
+        let kept = self.world.snapshot(beside);
         let answer = kept.clone().unwrap_or_else(|| "none".into());
         self.note("snapshot".into(), answer.clone(), answer);
         kept
     }
 
     /// What has changed since the files were kept.
-    pub fn changes(&self, base: &str) -> Result<Changes, NoEvidence> {
-        if let Some(known) = self.seen().changes.get(base) {
+    pub fn changes(&self, base: &str, beside: &[String]) -> Result<Changes, NoEvidence> {
+        let key = format!("{base} {}", beside.join("\0"));
+        if let Some(known) = self.seen().changes.get(&key) {
             return known.clone();
         }
-        let found = self.world.changes(base);
+        let found = self.world.changes(base, beside);
         let (answer, mark) = match &found {
             Ok(changes) => (format!("{} files", changes.files.len()), changes.tree.clone()),
             Err(why) => (why.to_string(), "unreadable".to_string()),
         };
         self.note(format!("changes {base}"), answer, mark);
-        self.seen().changes.insert(base.to_string(), found.clone());
+        self.seen().changes.insert(key, found.clone());
         found
     }
 
@@ -413,11 +415,11 @@ impl Evidence for GivenEvidence {
         self.tree.clone()
     }
 
-    fn snapshot(&self) -> Option<String> {
+    fn snapshot(&self, _beside: &[String]) -> Option<String> {
         self.tree.clone()
     }
 
-    fn changes(&self, _base: &str) -> Result<Changes, NoEvidence> {
+    fn changes(&self, _base: &str, _beside: &[String]) -> Result<Changes, NoEvidence> {
         let none = || NoEvidence::Unreadable("no changes are given".into());
         self.changes.clone().ok_or_else(none)
     }

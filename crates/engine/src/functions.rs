@@ -42,11 +42,11 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("patched", "patched(path): the files that a patch changes, as it names them"),
     (
         "snapshot",
-        "snapshot(): keeps the files of the project as they are, and returns what they are kept under; none without git",
+        "snapshot([paths]): keeps the files of the project as they are, and returns what they are kept under; none without git. Files that git ignores are kept where `paths` names them",
     ),
     (
         "changes",
-        "changes(snapshot): {ok, error, tree, digest, files, stat, lines} of what has changed since then, committed or not: the digest of the patch, the paths, {path, added, removed} of each, and the number of lines (none where one file is binary)",
+        "changes(snapshot[, paths]): {ok, error, base, tree, digest, files, stat, lines} of what has changed since then, committed or not: the digest of the patch, the paths, {path, added, removed} of each, and the number of lines (none where one file is binary)",
     ),
     (
         "applied",

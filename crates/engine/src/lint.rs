@@ -12,7 +12,7 @@ use crate::graph::{edges, reachable, steps};
 use crate::job::Gives;
 use crate::workflow::{
     Assignment, Does, Expression, JobSpec, Machine, MachineId, NewValue, Phase, PhaseId, Reply,
-    Rule, TextTemplate, Workflow,
+    Rule, TextTemplate, Workflow, Written,
 };
 
 /// Looks for everything that resolving does not already refuse.
@@ -281,7 +281,14 @@ impl Lint<'_> {
             rule.when.iter().map(|guard| &guard.whole).chain(values)
         });
         let jobs = workflow.jobs.iter().flat_map(JobSpec::expressions);
-        let ended = workflow.rules().filter_map(|(_, rule)| rule.end.as_ref());
+        let guards = workflow.checks().filter_map(|check| check.guards.expression());
+        let jobs = jobs.chain(guards);
+        let written = workflow.rules().flat_map(|(_, rule)| &rule.write);
+        let written = written.filter_map(|(_, written)| match written {
+            Written::Patch(it) | Written::Copies(it) => Some(it),
+            Written::Text(_) => None,
+        });
+        let ended = workflow.rules().filter_map(|(_, rule)| rule.end.as_ref()).chain(written);
         let derived = workflow.outer().derive.iter();
         let expressions = facts.chain(in_rules).chain(jobs).chain(ended).chain(derived);
         let expressions = expressions.map(Expression::names);

@@ -168,7 +168,7 @@ impl Resolver<'_> {
             let source = self.source.clone();
             Some((self.inline(place.get_ref().clone(), source, place.span()), file))
         });
-        Workflow {
+        let workflow = Workflow {
             name: head.name.clone(),
             about: head.about.clone(),
             identity: identity(self.bundle, overrides, expressions),
@@ -196,7 +196,11 @@ impl Resolver<'_> {
             transcript,
             texts: self.texts,
             included: self.included,
+        };
+        if let Some(why) = workflow.why_not_standing().filter(|_| head.standing) {
+            self.found.error("standing", self.source, 0..0, format!("it cannot stand: {why}"));
         }
+        workflow
     }
 
     /// Where the state documents are.

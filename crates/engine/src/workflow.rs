@@ -161,7 +161,7 @@ pub struct Rule {
 pub enum Written {
     /// A text.
     Text(TextId),
-    /// The patch from the files that were kept under this name to the files as they are now.
+    /// The patch that makes these changes.
     Patch(Expression),
     /// Copies of these files.
     Copies(Expression),
@@ -298,6 +298,12 @@ pub struct Param {
     pub people_only: bool,
 }
 
+impl Param {
+    fn may_be_left_out(&self) -> bool {
+        self.optional || self.default.is_some()
+    }
+}
+
 /// An expression and where it was written.
 #[derive(Clone, Debug)]
 pub struct Expression {
@@ -386,6 +392,26 @@ impl Workflow {
     /// The state document's place for a run of that name.
     pub fn document_of(&self, run: &str) -> String {
         self.document.replacen('*', run, 1)
+    }
+
+    /// The action that begins a run without being told anything; none where the workflow declares no action
+    /// for that, and every run begins in the same way.
+    pub fn plain_start(&self) -> Option<&Action> {
+        self.starts().find(|action| action.params.iter().all(Param::may_be_left_out))
+    }
+
+    /// Why it cannot hold sessions without being started; none where it can.
+    pub fn why_not_standing(&self) -> Option<String> {
+        if !self.document.contains('*') || self.presumed.is_some() {
+            return Some("its sessions would share one document, and each needs its own".into());
+        }
+        let first = self.starts().next()?;
+        let name = &first.name;
+        self.plain_start().is_none().then(|| format!("`{name}` needs parameters to start a run"))
+    }
+
+    fn starts(&self) -> impl Iterator<Item = &Action> {
+        self.actions.iter().filter(|action| matches!(action.does, Does::Create { .. }))
     }
 
     /// Adds a text that is not the definition's own, to be rendered about its documents.

@@ -350,6 +350,19 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
     }
 }
 
+/// The run to look at: the one that is named, or else the one that decided last.
+fn shown_run(gate: &Runs, name: Option<&str>) -> Result<Found, GateError> {
+    if let Some(name) = name {
+        return gate.run(name);
+    }
+    let runs = gate.runs().runs;
+    let last = |run: &&Found| run.ledger.session.last.as_ref().map(|last| last.at);
+    match runs.iter().filter(|run| gate.is_working(run)).max_by_key(last) {
+        Some(run) if last(&run).is_some() => Ok(run.clone()),
+        _ => request::chosen_among(gate, runs, session().as_deref(), false),
+    }
+}
+
 /// The run that is meant, of any workflow.
 fn chosen_run(gate: &Runs, name: Option<&str>) -> Result<Found, GateError> {
     match name {

@@ -28,7 +28,9 @@ fn line(folder: Option<&Path>, told: &StatusLine) -> Option<String> {
     let gate = Runs::new(&project);
     let (runs, faults) = gate.runs_of(told.session.as_deref());
     let Some((run, standing)) = runs.iter().find(|(run, _)| gate.is_working(run)) else {
-        return faults.first().map(|fault| format!("phasegate: {fault}"));
+        let told =
+            gate.standing_gates().first().map(|gate| format!("phasegate: {}", gate.in_short()));
+        return faults.first().map(|fault| format!("phasegate: {fault}")).or(told);
     };
     let report = gate.report(run);
     let mut parts = vec![format!("{} · {}", run.id, report.phase), gate.standing(run, &report)];

@@ -13,7 +13,9 @@ use jiff::Timestamp;
 use phasegate_engine::functions::filename;
 use serde::{Deserialize, Serialize};
 
-use crate::outside::{self, MAX_SETTINGS};
+use crate::baseline::Baseline;
+use crate::config::state_folder;
+use crate::outside::{self, MAX_RECORD};
 
 /// How long a session is remembered that gives no sign.
 const MAX_AGE: Duration = Duration::from_hours(30 * 24);
@@ -32,16 +34,24 @@ pub struct Binding {
     pub began: Timestamp,
     /// The roots of its projects, the first one first.
     pub projects: Vec<PathBuf>,
+    /// The trees in which a gate stands, as they were when it began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub baselines: Vec<Baseline>,
+    /// The gates that stood then, each with the root of its project.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<(PathBuf, String)>,
 }
 
-/// The folder for what Phasegate remembers for a user.
-pub fn state_folder() -> Option<PathBuf> {
-    let base = match std::env::var_os("XDG_STATE_HOME") {
-        Some(folder) if !folder.is_empty() => PathBuf::from(folder),
-        _ => PathBuf::from(std::env::var_os("HOME").filter(|home| !home.is_empty())?)
-            .join(".local/state"),
-    };
-    Some(base.join("phasegate"))
+impl Binding {
+    fn new() -> Binding {
+        let (projects, baselines, gates) = (Vec::new(), Vec::new(), Vec::new());
+        Binding { format: FORMAT, began: Timestamp::now(), projects, baselines, gates }
+    }
+
+    /// The tree at a folder as it was when the session began, if that is known.
+    pub fn baseline(&self, site: &Path) -> Option<&Baseline> {
+        self.baselines.iter().find(|baseline| baseline.site == site)
+    }
 }
 
 fn place(session: &str) -> Option<PathBuf> {
@@ -50,7 +60,7 @@ fn place(session: &str) -> Option<PathBuf> {
 
 /// What is remembered of a session.
 pub fn of(session: &str) -> Option<Binding> {
-    let bytes = outside::read(&place(session)?, MAX_SETTINGS).ok()?;
+    let bytes = outside::read(&place(session)?, MAX_RECORD).ok()?;
     let binding: Binding = serde_json::from_slice(&bytes).ok()?;
     (binding.format == FORMAT).then_some(binding)
 }
@@ -59,11 +69,7 @@ pub fn of(session: &str) -> Option<Binding> {
 /// no reason to hold or to free anybody.
 pub fn bind(session: &str, root: &Path) {
     let known = of(session);
-    let mut binding = known.clone().unwrap_or_else(|| Binding {
-        format: FORMAT,
-        began: Timestamp::now(),
-        projects: Vec::new(),
-    });
+    let mut binding = known.clone().unwrap_or_else(Binding::new);
     if known.is_some() && binding.projects.iter().any(|known| known == root) {
         return;
     }
@@ -76,13 +82,45 @@ pub fn bind(session: &str, root: &Path) {
 /// Remembers that a session has begun, in no project yet.
 pub fn begin(session: &str) {
     if of(session).is_none() {
-        let (began, projects) = (Timestamp::now(), Vec::new());
-        let _ = keep(session, &Binding { format: FORMAT, began, projects });
+        let _ = keep(session, &Binding::new());
+    }
+}
+
+/// Remembers the tree as it was when a session began, and which gates stood in a project then.
+///
+/// # Errors
+/// Where that cannot be written.
+pub fn remember(
+    session: &str,
+    baseline: &Baseline,
+    root: &Path,
+    gates: &[String],
+) -> std::io::Result<()> {
+    let mut binding = of(session).unwrap_or_else(Binding::new);
+    binding.baselines.retain(|known| known.site != baseline.site);
+    binding.baselines.push(baseline.clone());
+    let more = binding.baselines.len().saturating_sub(MAX_PROJECTS);
+    binding.baselines.drain(..more);
+    for gate in gates {
+        let gate = (root.to_path_buf(), gate.clone());
+        if !binding.gates.contains(&gate) {
+            binding.gates.push(gate);
+        }
+    }
+    keep(session, &binding)
+}
+
+/// Forgets that a gate stood, of which the person was told that it stands no longer.
+pub fn forget_gate(session: &str, root: &Path, gate: &str) {
+    if let Some(mut binding) = of(session) {
+        binding.gates.retain(|(known, name)| known != root || name != gate);
+        let _ = keep(session, &binding);
     }
 }
 
 fn keep(session: &str, binding: &Binding) -> std::io::Result<()> {
-    let Some(path) = place(session) else { return Ok(()) };
+    let none = || std::io::Error::other("there is no home folder");
+    let path = place(session).ok_or_else(none)?;
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }

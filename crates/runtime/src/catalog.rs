@@ -59,6 +59,8 @@ pub struct Summary {
     pub disable: Option<String>,
     /// A folder is a run, whether or not the document is in it.
     pub presumed: bool,
+    /// It holds sessions without being started.
+    pub standing: bool,
 }
 
 impl From<Head> for Summary {
@@ -71,6 +73,7 @@ impl From<Head> for Summary {
             fallback,
             disable,
             presumed: head.presumed.is_some(),
+            standing: head.standing,
         }
     }
 }
@@ -91,6 +94,26 @@ impl Entry {
     /// Whether a folder is a run of it, also without a document.
     pub fn presumes(&self) -> bool {
         self.head.as_ref().is_ok_and(|head| head.presumed)
+    }
+
+    /// Whether it is to hold sessions without being started: by its definition or by the configuration.
+    pub fn stands(&self, config: &Config) -> bool {
+        let by_itself = || self.head.as_ref().is_ok_and(|head| head.standing);
+        config.stands(&self.name).unwrap_or_else(by_itself)
+    }
+
+    /// What a person consents to who lets it stand: the definition, and that the project's own
+    /// configuration makes it stand, where that does.
+    ///
+    /// # Errors
+    /// Where its files cannot be read.
+    pub fn standing_identity(&self, config: &Config) -> std::io::Result<Identity> {
+        let mut overrides = config.overrides(&self.name);
+        if config.stands_by_project(&self.name) {
+            // No constant has a name with a space.
+            overrides.constants.push(("it stands".into(), true.into()));
+        }
+        Ok(identity(&self.bundle()?, &overrides, self.expressions()))
     }
 
     /// Whether its runs are passed over, by an environment variable that it names.
@@ -184,6 +207,7 @@ pub fn general() -> Vec<Entry> {
             fallback: it.fallback.map(str::to_string),
             disable: it.disable.map(str::to_string),
             presumed: it.presumed,
+            standing: false,
         });
         Entry { name: it.name.to_string(), origin: Origin::BuiltIn, head }
     });

@@ -59,6 +59,11 @@ impl Sizes {
 pub struct WorkflowConfig {
     /// Whether its runs are looked for at all.
     pub enabled: Option<bool>,
+    /// Whether it holds every session that changes files, without being started.
+    pub standing: Option<bool>,
+    /// The project's own configuration says that.
+    #[serde(skip)]
+    stands_by_project: bool,
     /// Where its state documents are.
     pub document: Option<String>,
     /// What a run of it may use up.
@@ -96,7 +101,7 @@ impl Config {
             let file = folder.join("config.toml");
             match outside::read_text(&file, outside::MAX_SETTINGS) {
                 Ok(text) => {
-                    let read: Config = toml::from_str(&text).map_err(|error| {
+                    let mut read: Config = toml::from_str(&text).map_err(|error| {
                         let at = error.span().map_or(0, |span| span.start);
                         let line = text[..at.min(text.len())].matches('\n').count() + 1;
                         format!("{}:{line}: {}", file.display(), error.message())
@@ -104,6 +109,9 @@ impl Config {
                     if !is_own && read.notify != Notify::default() {
                         let why = "`notify` belongs in your own configuration";
                         return Err(format!("{}: {why}", file.display()));
+                    }
+                    for workflow in read.workflow.values_mut().filter(|_| !is_own) {
+                        workflow.stands_by_project = workflow.standing == Some(true);
                     }
                     config.add(read);
                 }
@@ -125,6 +133,8 @@ impl Config {
         for (name, over) in over.workflow {
             let here = self.workflow.entry(name).or_default();
             here.enabled = over.enabled.or(here.enabled);
+            here.standing = over.standing.or(here.standing);
+            here.stands_by_project |= over.stands_by_project;
             here.document = over.document.or(here.document.take());
             here.rights = over.rights.or(here.rights);
             here.limits = over.limits.or(here.limits);
@@ -135,6 +145,16 @@ impl Config {
     /// Whether runs of the workflow are looked for.
     pub fn enabled(&self, workflow: &str) -> bool {
         self.workflow.get(workflow).and_then(|config| config.enabled).unwrap_or(true)
+    }
+
+    /// Whether the workflow holds sessions without being started, where that is configured.
+    pub fn stands(&self, workflow: &str) -> Option<bool> {
+        self.workflow.get(workflow)?.standing
+    }
+
+    /// Whether the project's own configuration makes the workflow stand: then that needs consent, too.
+    pub fn stands_by_project(&self, workflow: &str) -> bool {
+        self.workflow.get(workflow).is_some_and(|config| config.stands_by_project)
     }
 
     /// What a run of the workflow may use up.
@@ -161,6 +181,16 @@ pub fn user_folder() -> Option<PathBuf> {
     let base = match std::env::var_os("XDG_CONFIG_HOME") {
         Some(folder) if !folder.is_empty() => PathBuf::from(folder),
         _ => PathBuf::from(std::env::var_os("HOME")?).join(".config"),
+    };
+    Some(base.join("phasegate"))
+}
+
+/// The folder for what Phasegate remembers for a user.
+pub fn state_folder() -> Option<PathBuf> {
+    let base = match std::env::var_os("XDG_STATE_HOME") {
+        Some(folder) if !folder.is_empty() => PathBuf::from(folder),
+        _ => PathBuf::from(std::env::var_os("HOME").filter(|home| !home.is_empty())?)
+            .join(".local/state"),
     };
     Some(base.join("phasegate"))
 }

@@ -19,6 +19,7 @@ mod repeat;
 mod runs;
 mod sessions;
 mod show;
+mod standing;
 mod stop;
 mod stored;
 mod tamper;
@@ -46,6 +47,7 @@ use crate::workspace::{Documents, Workspace};
 pub use find::{Found, Listed};
 pub use runs::Report;
 pub use sessions::{LEASE, Sign, Standing};
+pub use standing::{GateState, StandingGate};
 pub use stop::{Stop, Verdict};
 
 /// What a run answered.

@@ -92,6 +92,86 @@ pub fn objects(root: &Path) -> Option<PathBuf> {
     (format.trim() == "sha1" && !place.to_string_lossy().contains('\n')).then_some(place)
 }
 
+/// What a tree is beside its last commit.
+#[derive(Debug, Default)]
+pub struct Difference {
+    /// That commit; none before the first one.
+    pub commit: Option<String>,
+    /// The files below a folder that differ from it, and new ones that are not ignored, as full paths. A
+    /// repository in this one is there by its folder, with its own commit.
+    pub files: Vec<(PathBuf, Option<String>)>,
+}
+
+/// How the tree below a folder differs from its last commit; none where the folder is in no repository.
+///
+/// # Errors
+/// What git says where it cannot tell.
+pub fn difference(root: &Path) -> Result<Option<Difference>, String> {
+    let Some(repository) = Repository::of(root) else { return Ok(None) };
+    Ok(Some(difference_in(&repository, 0)?))
+}
+
+fn difference_in(repository: &Repository, depth: usize) -> Result<Difference, String> {
+    let options = ["status", "--porcelain=v2", "--branch", "-z", "--no-renames"];
+    // Git would look into a submodule with the programs that are named there.
+    let options = options.iter().chain(&["--untracked-files=all", "--ignore-submodules=dirty"]);
+    let listed = repository.ask(options.chain(&["--", ".", ":(exclude).phasegate"]))?;
+    let mut found = Difference::default();
+    let mut nested: Vec<PathBuf> = Vec::new();
+    for entry in listed.split('\0') {
+        // How many words stand before the path.
+        let words = match entry.as_bytes().first() {
+            Some(b'#') => {
+                let commit = entry.strip_prefix("# branch.oid ").filter(|it| *it != "(initial)");
+                found.commit = found.commit.or(commit.map(str::to_string));
+                continue;
+            }
+            Some(b'?') => 1,
+            Some(b'1') => 8,
+            Some(b'u') => 10,
+            _ => continue,
+        };
+        let Some(path) = entry.splitn(words + 1, ' ').nth(words) else { continue };
+        let full = repository.top.join(path.trim_end_matches('/'));
+        if path.ends_with('/') {
+            nested.push(full);
+        } else {
+            found.files.push((full, None));
+        }
+    }
+    // What is recorded costs a list of all files, so that is asked for only where there can be some.
+    if repository.top.join(".gitmodules").symlink_metadata().is_ok() {
+        nested.extend(repository.nested().into_iter().map(|folder| repository.root.join(folder)));
+    }
+    for folder in nested.into_iter().filter(|_| depth < MAX_NESTED) {
+        let inner = Repository::of(&folder).filter(|inner| inner.top == folder);
+        if let Some(inner) = inner.and_then(|inner| difference_in(&inner, depth + 1).ok()) {
+            found.files.extend(inner.files);
+            found.files.push((folder, inner.commit));
+        }
+    }
+    Ok(found)
+}
+
+/// The files below a folder in which two commits differ, as full paths.
+///
+/// # Errors
+/// What git says where it cannot tell, as about a commit that is gone.
+pub fn between(root: &Path, from: &str, to: &str) -> Result<Vec<PathBuf>, String> {
+    let Some(repository) = Repository::of(root) else { return Ok(Vec::new()) };
+    let options = ["diff-tree", "-r", "-z", "--no-renames", "--name-only", from, to];
+    let listed = repository.ask(options.iter().chain(&["--", ".", ":(exclude).phasegate"]))?;
+    let files = listed.split('\0').filter(|name| !name.is_empty());
+    Ok(files.map(|name| repository.top.join(name)).collect())
+}
+
+/// The commit that was checked out at a moment, as far as git remembers.
+pub fn commit_at(root: &Path, moment: Timestamp) -> Option<String> {
+    let then = format!("HEAD@{{{}}}", moment.strftime("%Y-%m-%d %H:%M:%S +0000"));
+    let commit = Repository::of(root)?.ask(["rev-parse", "--verify", "--quiet", &then]).ok()?;
+    Some(commit.trim().to_string()).filter(|commit| !commit.is_empty())
+}
+
 /// The files of a tree that git does not ignore.
 pub struct Files {
     /// Relative to the folder. One that ends with a slash is a repository of its own, with its files behind it.

@@ -12,6 +12,7 @@ use phasegate_engine::evidence::Reading;
 use phasegate_engine::step::Actor;
 use serde::{Deserialize, Serialize};
 
+use crate::baseline::Baseline;
 use crate::governor::Tally;
 use crate::jobs::Record;
 use crate::store::Version;
@@ -151,9 +152,24 @@ pub struct Session {
     /// While it is paused, the run holds nobody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
+    /// It is the run of a standing gate for the session that it is named after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stands: Option<Stands>,
     /// What the user has not been told yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending_notices: Vec<String>,
+}
+
+/// What the run of a standing gate remembers.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stands {
+    /// The tree that it was done with last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Baseline>,
+    /// When a person last said something to the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompted: Option<Timestamp>,
 }
 
 impl Session {
@@ -385,6 +401,14 @@ impl Ledger {
             && cancelled.is_none_or(|cancelled| cancelled.told)
             && self.session.pending_notices.is_empty()
             && self.work.jobs.values().all(Record::is_over)
+    }
+
+    /// Whether the run of a standing gate has let its session go without being done: it begins again after
+    /// a person has said something.
+    pub fn has_given_up(&self) -> bool {
+        let gave_up =
+            matches!(self.outcome(), Some(Outcome::Stuck | Outcome::Capped | Outcome::Budget));
+        self.session.stands.is_some() && gave_up
     }
 
     /// The outcome that was last recorded.

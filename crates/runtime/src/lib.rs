@@ -1,6 +1,7 @@
 //! The world around the engine: where projects, workflows and runs are found, how they are stored,
 //! what evidence the disk holds, and the one way that every event takes.
 
+pub mod baseline;
 pub mod bindings;
 pub mod caller;
 pub mod catalog;
@@ -18,6 +19,7 @@ pub mod journal;
 pub mod ledger;
 mod notify;
 mod paths;
+pub mod paused;
 pub mod plain;
 mod proc;
 pub mod project;

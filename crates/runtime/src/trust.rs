@@ -20,7 +20,12 @@ pub fn is_trusted(root: &Path, origin: &Origin, definition: &Identity) -> bool {
         Origin::BuiltIn => !definition.is_configured(),
         Origin::File(path) => user_folder().is_some_and(|folder| path.starts_with(folder)),
     };
-    own || variables::is_on(variables::TRUST_ALL)
+    own || is_consented(root, definition)
+}
+
+/// Whether the user has consented to a definition in this project, whoever has written it.
+pub fn is_consented(root: &Path, definition: &Identity) -> bool {
+    variables::is_on(variables::TRUST_ALL)
         || place(root, definition).is_some_and(|place| place.is_file())
 }
 

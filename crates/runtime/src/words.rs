@@ -138,6 +138,53 @@ pub fn told(run: &str, phase: &str, answer: &Answer) -> Option<String> {
     })
 }
 
+/// That a gate stands, with what its workflow says about itself.
+pub fn stands(gate: &str, about: &str) -> String {
+    format!("Gate {gate} stands: it holds every session that changes files here. {about}")
+}
+
+/// That a gate does not stand, since nobody has consented to it.
+pub fn stands_untrusted(gate: &str) -> String {
+    format!(
+        "Gate {gate} does not stand: you have not consented to it as it is now. `phasegate trust {gate}` shows \
+         it and consents."
+    )
+}
+
+/// That a gate was switched off for the project.
+pub fn stands_paused(gate: &str, reason: Option<&str>) -> String {
+    let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    format!(
+        "Gate {gate} is paused for this project{why}: it holds nobody. `phasegate resume {gate}` resumes it."
+    )
+}
+
+/// That a gate cannot stand, and why.
+pub fn cannot_stand(gate: &str, why: &str) -> String {
+    format!("Gate {gate} cannot stand: {}.", why.trim_end_matches('.'))
+}
+
+/// That a gate stood when a session began and does not any more.
+pub fn stands_no_longer(gate: &str) -> String {
+    format!(
+        "Gate {gate} stood when this session began, and stands no longer: its definition or the configuration \
+         was changed."
+    )
+}
+
+/// That a standing gate was begun by a change of the tree alone.
+pub fn tree_alone(run: &str, client: &str) -> String {
+    format!(
+        "Run {run} was begun because files have changed since the session began: {client} does not tell here \
+         whether the agent changed them."
+    )
+}
+
+/// That standing gates cannot hold a session, since nobody knows the tree as it was when that began.
+pub fn no_baseline(why: &str) -> String {
+    format!("Standing gates do not hold this session: its first tree cannot be kept ({why})")
+}
+
 /// How a run stands, in a few words. Whether it needs a person is told from work.
 pub fn standing(condition: Condition, last: Option<&Answer>, is_ready: bool) -> String {
     let asks = matches!(last, Some(Answer::Allow { until: Some(Until::Human), .. }));

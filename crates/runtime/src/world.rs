@@ -46,6 +46,16 @@ impl ClientReport {
         self.client.used_tools(self.current_transcript()?)
     }
 
+    /// Whether the agent used a tool since a moment that can change files, as far as the transcript says.
+    pub fn wrote_since(&self, since: Timestamp) -> Option<bool> {
+        self.client.wrote_since(self.current_transcript()?, since)
+    }
+
+    /// Whether the user spoke since a moment, as far as the transcript says.
+    pub fn prompted_since(&self, since: Timestamp) -> Option<bool> {
+        self.client.prompted_since(self.current_transcript()?, since)
+    }
+
     /// The transcript, up to date.
     fn current_transcript(&self) -> Option<&Path> {
         let path = self.transcript.as_deref()?;
@@ -193,14 +203,14 @@ impl Evidence for World {
         self.checks.as_ref()?.tree()
     }
 
-    fn snapshot(&self) -> Option<String> {
-        self.checks.as_ref()?.files().keep().ok()?
+    fn snapshot(&self, beside: &[String]) -> Option<String> {
+        self.checks.as_ref()?.files().keep(beside).ok()?
     }
 
-    fn changes(&self, base: &str) -> Result<Changes, NoEvidence> {
+    fn changes(&self, base: &str, beside: &[String]) -> Result<Changes, NoEvidence> {
         let none = || NoEvidence::Unreadable("the files are not looked at".into());
         let tree = self.checks.as_ref().ok_or_else(none)?.files();
-        tree.changes(base).map_err(NoEvidence::Unreadable)
+        tree.changes(base, beside).map_err(NoEvidence::Unreadable)
     }
 
     fn applied(&self, base: &str, patch: &[u8]) -> Option<String> {

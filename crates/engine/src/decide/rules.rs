@@ -173,18 +173,21 @@ impl<'w> Deciding<'w> {
         let place = self.text(place)?;
         Ok(match written {
             Written::Text(text) => Some(Effect::Write { place, text: self.text(*text)? }),
-            Written::Patch(base) => {
-                let from = self.evaluate(base)?;
-                let Some(from) = from.as_str().map(str::to_string) else { return Ok(None) };
-                let changes = self.recorder.changes(&from);
-                let to = changes.map_err(|why| Fault::new(why.to_string()))?.tree;
-                Some(Effect::Patch { place, from, to })
+            Written::Patch(changes) => {
+                let value = self.evaluate(changes)?;
+                let member = |name: &str| value.get_attr(name).ok()?.as_str().map(str::to_string);
+                match (member("base"), member("tree")) {
+                    (Some(from), Some(to)) if !to.is_empty() => {
+                        Some(Effect::Patch { place, from, to })
+                    }
+                    _ => None,
+                }
             }
             Written::Copies(list) => {
                 let paths = self.evaluate(list)?;
                 let paths = paths.try_iter().map_err(|error| fault_at(list, &error))?;
-                let paths = paths.map(|path| path.to_string()).collect();
-                Some(Effect::Copy { place, paths })
+                let paths: Vec<String> = paths.map(|path| path.to_string()).collect();
+                (!paths.is_empty()).then_some(Effect::Copy { place, paths })
             }
         })
     }
@@ -200,7 +203,10 @@ impl<'w> Deciding<'w> {
         }
         for (from, to) in &rule.moved {
             let (from, to) = (self.text(*from)?, self.text(*to)?);
-            effects.push(Effect::Move { from, to });
+            // A place that comes out empty is how a rule moves nothing.
+            if !from.trim().is_empty() {
+                effects.push(Effect::Move { from, to });
+            }
         }
         for (place, written) in &rule.write {
             effects.extend(self.written(*place, written)?);

@@ -12,14 +12,20 @@ use crate::glob;
 /// Adds what expressions ask about the files of the project as a whole.
 pub(super) fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>) {
     let world = evidence.clone();
-    env.add_function("snapshot", move || world.snapshot().map_or(Value::from(()), Value::from));
+    env.add_function("snapshot", move |beside: Option<Vec<String>>| {
+        let kept = world.snapshot(&beside.unwrap_or_default());
+        kept.map_or(Value::from(()), Value::from)
+    });
     let world = evidence.clone();
-    env.add_function("changes", move |base: Option<String>| {
-        let told = match base {
-            Some(base) => world.changes(&base).map_err(|why| why.to_string()),
+    env.add_function("changes", move |base: Option<String>, beside: Option<Vec<String>>| {
+        let told = match &base {
+            Some(base) => {
+                let told = world.changes(base, &beside.unwrap_or_default());
+                told.map_err(|why| why.to_string())
+            }
             None => Err("the files as they were are not kept".to_string()),
         };
-        Changes::to_json(told.as_ref().map_err(Clone::clone)).to_value()
+        Changes::to_json(base.as_deref(), told.as_ref().map_err(Clone::clone)).to_value()
     });
     let world = evidence.clone();
     env.add_function("applied", move |path: &str, base: Option<String>| {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use phasegate_engine::events::CANCEL;
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::{Found, Gate};
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
@@ -26,8 +26,17 @@ pub struct Options {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     no_agent(project, "cancel")?;
     let gate = Gate::new(project);
-    let run = chosen_run(&gate, options.run.as_deref())?;
-    let open = gate.is_working(&run);
+    // The run of a standing gate is switched off for its session also before it begins and while it rests.
+    let standing = options.run.as_deref().and_then(|name| gate.standing_run(name));
+    let is_on = |run: &Found| run.ledger.session.cancelled.is_none();
+    let (run, open) = match standing {
+        Some(run) => (run.clone(), is_on(&run)),
+        None => {
+            let run = chosen_run(&gate, options.run.as_deref())?;
+            let open = gate.is_working(&run);
+            (run, open)
+        }
+    };
     if open {
         let event = event(CANCEL);
         let reason = options.reason.clone().filter(|reason| !reason.trim().is_empty());

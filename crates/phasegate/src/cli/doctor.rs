@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use phasegate_runtime::caller;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
-use phasegate_runtime::gate::{LEASE, Listed, Runs};
+use phasegate_runtime::gate::{GateState, LEASE, Listed, Runs};
 use phasegate_runtime::jobs;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::variables;
@@ -233,6 +233,14 @@ impl Doctor<'_> {
             }
         }
         self.ok("workflows", "workflow", format!("{count} workflows are known here"));
+        for gate in gate.standing_gates() {
+            let status = match gate.state {
+                GateState::Stands => Status::Ok,
+                GateState::Untrusted | GateState::Paused(_) => Status::Warn,
+                GateState::Unusable(_) => Status::Fail,
+            };
+            self.row(format!("gate.{}", gate.name), "workflow", status, gate.sentence(), None);
+        }
     }
 
     fn runs(&mut self) {

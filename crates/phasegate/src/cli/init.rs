@@ -10,6 +10,8 @@ use phasegate_clients::{CLIENTS, Client, Here, Quirk, named, splice, usual};
 use phasegate_engine::bom;
 use phasegate_runtime::outside;
 use phasegate_runtime::project::Project;
+use phasegate_runtime::trust;
+use phasegate_runtime::words;
 use serde::{Deserialize, Serialize};
 
 use super::{Failed, Outcome};
@@ -24,15 +26,22 @@ const IGNORED: &str = "# Made by Phasegate: runs and their documents are local; 
 !/workflows/
 ";
 
+/// A gate to begin with, what stands in it for the command of the tests, and where it is put.
 const STARTER: &str = include_str!("starter.toml");
+const UNKNOWN: &str = "[\"the-command-of-your-tests\"]";
+const STARTER_PLACE: &str = ".phasegate/workflows/ship.toml";
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct Options {
     #[arg(long, value_delimiter = ',', help = which_client(), value_parser = client_parser())]
     client: Vec<&'static dyn Client>,
     /// For all projects of this user
     #[arg(long)]
     user: bool,
+    /// The MCP server, too: its tools are in every session then, and the client asks for your consent
+    #[arg(long)]
+    mcp: bool,
     /// Only show what would be done
     #[arg(long)]
     print: bool,
@@ -161,7 +170,10 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         match client.settings_in(&scope.base, scope.whose) {
             Err(why) => problems.push(why),
             Ok(files) => {
-                for settings in files {
+                let is_wanted = |settings: Settings| {
+                    if options.mcp { Some(settings) } else { settings.hooks_alone() }
+                };
+                for settings in files.into_iter().filter_map(is_wanted) {
                     match add(&scope, client, &settings, &mut installed, options.print) {
                         Ok(done) => changed |= done,
                         Err(Failed(why)) => problems.push(why),
@@ -173,10 +185,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     }
     if !options.user {
         changed |= fresh(&scope, ".phasegate/.gitignore", IGNORED, options.print)?;
-        if !scope.base.join(".phasegate/workflows").exists() {
-            let starter = STARTER.replace("[\"true\"]", tests_of(&scope.base));
-            changed |= fresh(&scope, ".phasegate/workflows/ship.toml", &starter, options.print)?;
-        }
+        let (written, told) = starter(&scope, options.print)?;
+        changed |= written;
+        steps.extend(told);
     }
     if !options.print {
         scope.keep(&installed)?;
@@ -199,6 +210,43 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::note(&format!("note: {twice}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a gate to begin with, where the project has none, and consents to it: it is ours. Without a known
+/// command for the tests it stands for nothing, and what to fill in is told.
+fn starter(scope: &Scope, only_print: bool) -> Result<(bool, Option<String>), Failed> {
+    if scope.base.join(".phasegate/workflows").exists() {
+        return Ok((false, None));
+    }
+    let known = tests_of(&scope.base);
+    let text = match known {
+        Some(command) => STARTER.replace(UNKNOWN, command),
+        None => STARTER.replace("standing = true", "standing = false"),
+    };
+    let written = fresh(scope, STARTER_PLACE, &text, only_print)?;
+    if only_print || !written {
+        return Ok((written, None));
+    }
+    let Some(command) = known else {
+        return Ok((
+            written,
+            Some(format!(
+                "No command for the tests was found, so nothing stands yet. In {STARTER_PLACE} fill in `run` and set \
+             `standing = true`; then `phasegate trust ship`."
+            )),
+        ));
+    };
+    let project = Project::open(&scope.base).map_err(|error| error.to_string())?;
+    let entry = project.workflow("ship").ok_or("the gate that was written is not found")?;
+    let workflow = project.load(entry).map_err(|error| error.to_string())?;
+    trust::trust(&project.root, &scope.base.join(STARTER_PLACE), &workflow.identity)?;
+    Ok((
+        written,
+        Some(format!(
+            "{} It runs {command}; change that in {STARTER_PLACE}.",
+            words::stands("ship", &workflow.about)
+        )),
+    ))
 }
 
 /// What keeps a client from running the hooks that were just written, and what to do about it.
@@ -326,7 +374,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failed> {
 }
 
 /// The command of a project's tests, as far as its files tell.
-fn tests_of(root: &Path) -> &'static str {
+fn tests_of(root: &Path) -> Option<&'static str> {
     let known = [
         ("Cargo.toml", "[\"cargo\", \"test\"]"),
         ("package.json", "[\"npm\", \"test\"]"),
@@ -335,7 +383,7 @@ fn tests_of(root: &Path) -> &'static str {
         ("Makefile", "[\"make\", \"test\"]"),
     ];
     let found = known.into_iter().find(|(file, _)| root.join(file).exists());
-    found.map_or("[\"true\"]", |(_, command)| command)
+    found.map(|(_, command)| command)
 }
 
 pub fn uninstall(project: &Project, options: &Options) -> Outcome {

@@ -1,24 +1,31 @@
 //! `phasegate log`
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use phasegate_engine::answer::Answer;
 use phasegate_engine::step::Actor;
-use phasegate_runtime::gate::Runs;
+use phasegate_runtime::gate::{Found, Runs};
 use phasegate_runtime::journal::{Line, verify};
 use phasegate_runtime::project::Project;
 
-use super::{Failed, Outcome, chosen_run, when};
+use super::{Failed, Outcome, shown_run, when};
 use crate::print::{self, Paint, paint};
+
+/// How often a followed journal is looked at, beside every change that the system tells of.
+const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run, as WORKFLOW/NAME; by default the only one
+    /// The run, as WORKFLOW/NAME; by default the one that decided last
     run: Option<String>,
     /// Show only the last N decisions
     #[arg(short = 'n', value_name = "N")]
     last: Option<usize>,
+    /// Go on and print each decision as it is made, until interrupted
+    #[arg(short, long, conflicts_with = "verify")]
+    follow: bool,
     /// Check that no line was changed, removed or added
     #[arg(long)]
     verify: bool,
@@ -29,7 +36,7 @@ pub struct Options {
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Runs::new(project);
-    let run = chosen_run(&gate, options.run.as_deref())?;
+    let run = shown_run(&gate, options.run.as_deref())?;
     if options.verify {
         let count = verify(&gate.journal(&run)?, &run.ledger)
             .map_err(|problem| Failed(format!("the journal of {}: {problem}", run.id)))?;
@@ -45,11 +52,20 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             lines
         }
     };
-    if options.json {
-        for text in &lines {
+    let width = print_lines(&lines, options.json, 15);
+    if options.follow {
+        follow(project, &run, options.json, width)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints lines of a journal, and tells how wide the names of their events are.
+fn print_lines(lines: &[String], as_json: bool, width: usize) -> usize {
+    if as_json {
+        for text in lines {
             print::line(text);
         }
-        return Ok(ExitCode::SUCCESS);
+        return width;
     }
     let read = |text: &String| match serde_json::from_str::<Line>(text) {
         Ok(line) => Some(line),
@@ -59,11 +75,34 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         }
     };
     let shown: Vec<Line> = lines.iter().filter_map(read).collect();
-    let width = shown.iter().map(|line| line.event.name.len()).max().unwrap_or(0);
+    let width = shown.iter().map(|line| line.event.name.len()).max().unwrap_or(0).max(width);
     for line in &shown {
-        show(line, width.max(15));
+        show(line, width);
     }
-    Ok(ExitCode::SUCCESS)
+    width
+}
+
+/// Prints what is added to a journal, as it is added.
+fn follow(project: &Project, run: &Found, as_json: bool, width: usize) -> Result<(), Failed> {
+    let (said, heard) = std::sync::mpsc::channel();
+    let _watch = Runs::new(project).watch(&run.id, move || {
+        let _ = said.send(());
+    });
+    let name = run.id.to_string();
+    // As it was before its lines were printed: a line may be printed twice, none is left out.
+    let mut seen = run.ledger.position.seq;
+    loop {
+        // A reader keeps what it has read; each look is a new one.
+        let gate = Runs::new(project);
+        let found = gate.run(&name)?;
+        let new = found.ledger.position.seq.saturating_sub(seen);
+        let lines = gate.journal_backwards(&found).take(usize::try_from(new).unwrap_or(usize::MAX));
+        let mut lines = lines.collect::<Result<Vec<String>, _>>()?;
+        lines.reverse();
+        print_lines(&lines, as_json, width);
+        seen += new;
+        let _ = heard.recv_timeout(POLL);
+    }
 }
 
 /// What was answered, for people. A fact asks for no answer, so that its acceptance says nothing.

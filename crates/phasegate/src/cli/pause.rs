@@ -5,9 +5,11 @@ use std::process::ExitCode;
 use clap::Args;
 use jiff::Timestamp;
 use phasegate_runtime::caller;
-use phasegate_runtime::gate::Gate;
+use phasegate_runtime::gate::{Gate, StandingGate};
 use phasegate_runtime::ledger::Paused;
+use phasegate_runtime::paused;
 use phasegate_runtime::project::Project;
+use phasegate_runtime::words;
 use serde_json::json;
 
 use super::{Failed, Outcome, chosen_run, event};
@@ -15,7 +17,7 @@ use crate::print;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run, as WORKFLOW/NAME; by default the only one
+    /// The run, as WORKFLOW/NAME, or a standing gate by its name; by default the only run
     run: Option<String>,
     /// Why, for the journal
     #[arg(long)]
@@ -33,8 +35,35 @@ pub fn resume(project: &Project, options: &Options) -> Outcome {
     park(project, options, "resume")
 }
 
+/// The standing gate that a name means, if it means one and not a run.
+fn standing(gate: &Gate, name: Option<&str>) -> Option<StandingGate> {
+    let mut gates = gate.standing_gates().into_iter();
+    gates.find(|gate| Some(gate.name.as_str()) == name)
+}
+
+/// Switches a standing gate off for the project, or on again.
+fn park_gate(project: &Project, options: &Options, name: &str, gate: &StandingGate) -> Outcome {
+    caller::must_be_human(&format!("`phasegate {name} {}`", gate.name)).map_err(Failed)?;
+    let reason = options.reason.clone().filter(|reason| !reason.trim().is_empty());
+    let paused = (name == "pause").then(|| Paused { at: Timestamp::now(), reason });
+    let changed = paused::set(&project.root, &gate.name, paused.as_ref())?;
+    if options.json {
+        print::json(&json!({ "gate": gate.name, "paused": paused.is_some(), "changed": changed }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    print::line(&match paused {
+        Some(paused) => words::stands_paused(&gate.name, paused.reason.as_deref()),
+        None if changed => words::stands(&gate.name, &gate.about),
+        None => format!("Gate {} was not paused.", gate.name),
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
 fn park(project: &Project, options: &Options, name: &str) -> Outcome {
     let gate = Gate::new(project);
+    if let Some(standing) = standing(&gate, options.run.as_deref()) {
+        return park_gate(project, options, name, &standing);
+    }
     let run = chosen_run(&gate, options.run.as_deref())?;
     if !gate.is_working(&run) {
         let condition = gate.report(&run).condition;

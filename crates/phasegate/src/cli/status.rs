@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use phasegate_engine::step::Actor;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
-use phasegate_runtime::gate::{Found, LEASE, Listed, Report, Runs};
+use phasegate_runtime::gate::{Found, LEASE, Listed, Report, Runs, StandingGate};
 use phasegate_runtime::project::Project;
 use serde_json::{Value, json};
 
@@ -53,16 +53,21 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         .into_iter()
         .chain(openings::in_settings(&project.root))
         .collect();
+    let gates = gate.standing_gates();
     let reports: Vec<_> = runs.iter().map(|run| (run, gate.report(run))).collect();
     if options.json {
         let runs: Vec<_> = reports.iter().map(|(run, it)| row(project, &gate, run, it)).collect();
         let recent = fault_log::recent(Some(&project.root), 5);
+        let standing: Vec<Value> = gates.iter().map(gate_row).collect();
         print::json(
-            &json!({ "project": project.root, "runs": runs, "has_more": has_more, "problems": faults, "openings": openings, "recent_faults": recent }),
+            &json!({ "project": project.root, "standing": standing, "runs": runs, "has_more": has_more, "problems": faults, "openings": openings, "recent_faults": recent }),
         );
         return Ok(ExitCode::SUCCESS);
     }
-    if runs.is_empty() && faults.is_empty() {
+    for gate in &gates {
+        print::row(&gate.sentence());
+    }
+    if runs.is_empty() && faults.is_empty() && gates.is_empty() {
         print::line(
             "This project has no run. `phasegate list` shows the workflows that can be started.",
         );
@@ -92,6 +97,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::note(&format!("fault {}: {what}", when::ago(fault.at)));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A standing gate as a row for programs.
+fn gate_row(gate: &StandingGate) -> Value {
+    json!({ "gate": gate.name, "stands": gate.stands(), "about": gate.about, "told": gate.sentence() })
 }
 
 /// A run as a row for programs.

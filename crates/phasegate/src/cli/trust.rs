@@ -129,12 +129,16 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         _ => project.root.join(".phasegate/config.toml"),
     };
     if options.revoke {
-        let was = trust::distrust(&project.root, &workflow.identity)?;
+        let mut was = trust::distrust(&project.root, &workflow.identity)?;
+        if let Some(entry) = project.workflow(name) {
+            was |= trust::distrust(&project.root, &entry.standing_identity(&project.config)?)?;
+        }
         let said = if was { "is no longer trusted" } else { "was not trusted" };
         print::line(&format!("Workflow {name} {said}."));
         return Ok(ExitCode::SUCCESS);
     }
-    if gate.is_trusted(&workflow) && !options.show {
+    let stands = gate.lacks_consent_to_stand(name);
+    if gate.is_trusted(&workflow) && !stands && !options.show {
         print::line(&format!(
             "Workflow {name} needs no consent: it is trusted already, or it runs and writes nothing."
         ));
@@ -143,6 +147,10 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let shown = path.strip_prefix(&project.root).unwrap_or(&path);
     print::line(&format!("Workflow {name} ({}):", shown.display()));
     show(&project.root, &workflow);
+    let entry = project.workflow(name).filter(|entry| entry.stands(&project.config));
+    if entry.is_some() {
+        print::line("  holds every session here that changes files, without being started");
+    }
     // A run may keep to an earlier definition, and needs consent to that one.
     let runs = gate.runs().runs;
     let own = runs.iter().filter(|run| run.id.workflow == *name && gate.is_working(run));
@@ -162,6 +170,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         return Err(Failed("you did not consent, so nothing of it will run".into()));
     }
     trust::trust(&project.root, &path, &workflow.identity)?;
+    if let Some(entry) = entry {
+        trust::trust(&project.root, &path, &entry.standing_identity(&project.config)?)?;
+    }
     for (_, kept) in &kept {
         trust::trust(&project.root, &path, &kept.identity)?;
     }

@@ -9,12 +9,12 @@ use phasegate_runtime::gate::Runs;
 use phasegate_runtime::journal::Line;
 use phasegate_runtime::project::Project;
 
-use super::{Failed, Outcome, chosen_run, when};
+use super::{Failed, Outcome, shown_run, when};
 use crate::print::{self, Paint, paint};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run, as WORKFLOW/NAME; by default the only one
+    /// The run, as WORKFLOW/NAME; by default the one that decided last
     run: Option<String>,
     /// Show the `always` rules that did not hold, too
     #[arg(long)]
@@ -26,7 +26,7 @@ pub struct Options {
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Runs::new(project);
-    let run = chosen_run(&gate, options.run.as_deref())?;
+    let run = shown_run(&gate, options.run.as_deref())?;
     // From the end, and no further than to what is said: a journal may be years old.
     let read = || gate.journal_backwards(&run).filter_map(Result::ok);
     let lines = || read().filter_map(|line| serde_json::from_str::<Line>(&line).ok());

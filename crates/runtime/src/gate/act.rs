@@ -168,7 +168,8 @@ impl Gate<'_> {
     ) -> Result<(), GateError> {
         self.may_cancel(found, event)?;
         // A workflow that knows what giving up means, does that.
-        let own = self.workflow_of(found).is_ok_and(|workflow| workflow.hears(CANCEL));
+        let stands = found.ledger.session.stands.is_some();
+        let own = !stands && self.workflow_of(found).is_ok_and(|workflow| workflow.hears(CANCEL));
         if own && event.params.get("reason").is_none() {
             let given = reason.map_or(Json::Null, Json::from);
             let event = Event { params: params([("reason".into(), given)]), ..event.clone() };
@@ -194,7 +195,8 @@ impl Gate<'_> {
     /// Refuses to end a run where only a person may; the journal tells that somebody tried.
     fn may_cancel(&self, found: &Found, event: &Event) -> Result<(), GateError> {
         let workflow = self.workflow_of(found);
-        let for_people = workflow.is_ok_and(|workflow| workflow.cancel == MayCancel::Human);
+        let for_people = found.ledger.session.stands.is_some()
+            || workflow.is_ok_and(|workflow| workflow.cancel == MayCancel::Human);
         if !for_people || event.actor == Actor::Human {
             return Ok(());
         }
@@ -265,6 +267,12 @@ impl Gate<'_> {
         event: &Event,
         session: Option<&str>,
     ) -> Result<(), GateError> {
+        if found.ledger.session.stands.is_some() {
+            return Err(GateError::NotReady(format!(
+                "run {} is that of a standing gate for one session, and no other can have it",
+                found.id
+            )));
+        }
         if let Some(session) = session {
             bindings::bind(session, &self.project.root);
         }
@@ -298,7 +306,7 @@ impl Gate<'_> {
         })
     }
 
-    fn note_saying(
+    pub(super) fn note_saying(
         &self,
         found: &Found,
         event: &Event,

@@ -49,22 +49,28 @@ impl Runs<'_> {
 }
 
 impl Gate<'_> {
-    /// The same, if the session was not told yet, or they have changed since.
+    /// The same, and which gates are to stand and do not, if the session was not told yet, or they have
+    /// changed since.
     pub fn broken_once(&self, session: Option<&str>) -> Vec<String> {
+        let all = || {
+            let mut all = self.broken();
+            all.extend(self.fallen_gates());
+            all
+        };
         let mut pieces: Vec<String> = Vec::new();
         for (entry, path) in self.own_definitions() {
             let meta = fs::metadata(path).ok();
             let meta = meta.map(|meta| (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()));
             pieces.push(format!("{} {meta:?}", entry.name));
         }
-        if pieces.is_empty() {
+        if pieces.is_empty() && !self.stands_by_configuration() {
             return Vec::new();
         }
-        let Some(session) = session else { return self.broken() };
+        let Some(session) = session else { return all() };
         let (session, definitions) =
             (digest_of([session.as_bytes()]), digest_of(pieces.iter().map(String::as_bytes)));
         let line = format!("{session} {definitions}");
-        let Ok(place) = inside(&self.project.root, TOLD) else { return self.broken() };
+        let Ok(place) = inside(&self.project.root, TOLD) else { return all() };
         let told = outside::read_text(&place, MAX_RECORD).unwrap_or_default();
         if told.lines().any(|known| known == line) {
             return Vec::new();
@@ -84,6 +90,6 @@ impl Gate<'_> {
         };
         // What cannot be kept is said again.
         let _ = keep();
-        self.broken()
+        all()
     }
 }

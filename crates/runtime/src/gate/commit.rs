@@ -111,7 +111,7 @@ impl Gate<'_> {
             block_exit: workflow.block_exit,
             ends,
             phase,
-            ..given(&found.id, &step.answer, workflow)
+            ..given(&found.id, &step.answer, workflow, ledger.session.stands.is_some())
         };
         let version = read.version.clone();
         let mut writes = open.run.note(line);
@@ -220,9 +220,9 @@ fn insisting(
 }
 
 /// An answer as it is given: short enough, and with the way out for the person.
-pub(super) fn given(run: &RunId, answer: &Answer, workflow: &Workflow) -> Answered {
+pub(super) fn given(run: &RunId, answer: &Answer, workflow: &Workflow, stands: bool) -> Answered {
     Answered {
-        way_out: answer.is_block().then(|| way_out(run, workflow)).flatten(),
+        way_out: answer.is_block().then(|| way_out(run, workflow, stands)).flatten(),
         ..Answered::new(run, trimmed(answer.clone().shortened(MAX_REASON), workflow))
     }
 }
@@ -239,11 +239,12 @@ fn trimmed(answer: Answer, workflow: &Workflow) -> Answer {
 }
 
 /// The way out of a run, for the person: the model, which reads the reason, is not told how to get away.
-fn way_out(run: &RunId, workflow: &Workflow) -> Option<String> {
+fn way_out(run: &RunId, workflow: &Workflow, stands: bool) -> Option<String> {
     let place = match workflow.cancel {
-        MayCancel::Everybody => "",
-        MayCancel::Human => ", in a terminal of your own",
+        MayCancel::Everybody if !stands => "",
+        MayCancel::Everybody | MayCancel::Human => ", in a terminal of your own",
     };
-    let text = || format!("This is run {run}. To end it{place}: `phasegate cancel {run}`.");
+    let what = if stands { "To switch the gate off for this session" } else { "To end it" };
+    let text = || format!("This is run {run}. {what}{place}: `phasegate cancel {run}`.");
     workflow.way_out.then(text)
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use phasegate_engine::answer::Answer;
 use phasegate_engine::decide::{RunFacts, decide, phase_name, render};
 use phasegate_engine::digest::digest;
-use phasegate_engine::job::Job;
+use phasegate_engine::job::{Bound, Job};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 use phasegate_engine::workflow::{TextId, Workflow};
@@ -18,12 +18,25 @@ use super::transaction::{Change, Open, Then, line_about};
 use super::{Found, Gate, GateError};
 use crate::bindings;
 use crate::journal::Line;
+use crate::ledger::Stands;
 use crate::run::{RunId, plain_name};
-use crate::store::{Key, Lock};
+use crate::store::{Key, Lock, Version};
 use crate::world::{ClientReport, World};
 
+/// How a run is to begin.
+pub(super) struct Beginning<'b> {
+    pub(super) workflow: &'b Workflow,
+    /// The text of its document; the plain beginning where there is none.
+    pub(super) text: Option<TextId>,
+    pub(super) event: &'b Event,
+    /// The document of the run that was there before, and is over.
+    pub(super) replaces: Option<Version>,
+    /// It is that of a standing gate.
+    pub(super) stands: Option<Stands>,
+}
+
 /// What came of a name that seemed to be free.
-enum Created {
+pub(super) enum Created {
     /// It was not.
     Taken,
     Begun,
@@ -68,10 +81,24 @@ impl Gate<'_> {
             },
         };
         let (id, place) = self.free_name(workflow, wanted.trim())?;
-        let (name, document_place) = (id.name.clone(), place.clone());
+        let text = texts.map(|(_, text)| text);
+        let found = Found::new(id, place);
+        let beginning = Beginning { workflow, text, event, replaces: None, stands: None };
+        let created = self.begin_at(&found, &beginning)?;
+        self.begins(found, created)
+    }
+
+    /// Begins a run in a place that is free, or whose document is that of one which is over.
+    pub(super) fn begin_at(
+        &self,
+        found: &Found,
+        beginning: &Beginning,
+    ) -> Result<Created, GateError> {
+        let Beginning { workflow, text, event, replaces, stands } = beginning;
+        let (name, place) = (found.id.name.clone(), found.place.clone());
         let others = self.others(workflow);
-        let run = RunFacts { name, document: document_place, others, ..RunFacts::default() };
-        let document = self.new_document(workflow, texts.map(|(_, text)| text), event, &run)?;
+        let run = RunFacts { name, document: place, others, ..RunFacts::default() };
+        let document = self.new_document(workflow, *text, event, &run)?;
         let (document, step) = self.begin(workflow, document, event, &run)?;
         let mut checked = document.clone();
         workflow.records.declare(&workflow.state, &mut checked, "state").map_err(|found| {
@@ -88,16 +115,23 @@ impl Gate<'_> {
                 "{message}: it runs commands or writes files"
             )));
         }
-        let found = Found::new(id, place);
         let commands = step.as_ref().and_then(|step| Job::of_commands(&step.effects));
-        let (created, written) = self.within(&found, |mut locked| {
+        let (created, written) = self.within(found, |mut locked| {
             // A process that died had begun it: the lock has brought that to its end.
-            if self.workspace.version(&found.place)?.is_some() {
+            if self.workspace.version(&found.place)? != *replaces {
                 return Ok(Then::Nothing(Created::Taken));
             }
             // There may be a ledger already: of an earlier run, or of one without a document.
-            locked.ledger = locked.ledger.begin_again(event.session.as_deref());
+            let former = std::mem::take(&mut locked.ledger);
+            locked.ledger = former.begin_again(event.session.as_deref());
+            if stands.is_some() {
+                // What a check said of the tree holds for as long as the tree does.
+                let checks = former.work.jobs.into_iter();
+                let checks = checks.filter(|(_, job)| job.manner.bound == Bound::Tree);
+                locked.ledger.work.jobs = checks.filter(|(_, job)| job.is_over()).collect();
+            }
             locked.ledger.position.document.clone_from(&found.place);
+            locked.ledger.session.stands.clone_from(stands);
             locked.notes.clear();
             self.pin(&mut locked, workflow)?;
             let workflow = self.workflow(&workflow.name)?;
@@ -107,7 +141,7 @@ impl Gate<'_> {
             let mut open =
                 Open { run: locked, workflow, read, before, document: none, ground, former };
             if let (Some(job), Some(step)) = (&commands, &step) {
-                let deferred = Deferred::new(event, step, Some(&bytes), None);
+                let deferred = Deferred::new(event, step, Some(&bytes), replaces.clone());
                 open.run.ledger.position.begins_with = Some(job.id.clone());
                 let claimed = self.claim_job(&open, job, "", Some(&deferred))?;
                 list(&mut open, claimed);
@@ -128,9 +162,9 @@ impl Gate<'_> {
                 after: digest(&bytes),
                 trace,
                 evidence,
-                ..line_about(event.clone(), Timestamp::now())
+                ..line_about((*event).clone(), Timestamp::now())
             });
-            writes.document = Change::Put(None, bytes.clone());
+            writes.document = Change::Put(replaces.clone(), bytes.clone());
             writes.effects = effects;
             Ok(Then::Write(writes, Created::Begun))
         })?;
@@ -138,7 +172,7 @@ impl Gate<'_> {
             bindings::bind(session, &self.project.root);
         }
         self.launch(&found.id, written.starting)?;
-        self.begins(found, created)
+        Ok(created)
     }
 
     /// The name of a run that has begun, once the commands have ended that it begins with.

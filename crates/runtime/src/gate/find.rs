@@ -37,13 +37,15 @@ pub struct Found {
     pub(super) presumed: bool,
     /// Only its folder tells of it: nothing has happened in the run yet.
     pub(super) untouched: bool,
+    /// What is to be said about its beginning, where it begins at a stop.
+    pub(super) remark: Option<String>,
 }
 
 impl Found {
     /// A run that is about to begin.
     pub(super) fn new(id: RunId, place: String) -> Found {
         let (ledger, version) = (Rc::default(), None);
-        Found { id, place, ledger, version, presumed: false, untouched: false }
+        Found { id, place, ledger, version, presumed: false, untouched: false, remark: None }
     }
 
     /// Whether the run can still answer, as far as the ledger knows.
@@ -225,7 +227,8 @@ impl Runs<'_> {
             }
             let untouched = presumed && !known.contains(&id) && !self.store.has(&id);
             let (ledger, version) = if untouched { Default::default() } else { self.peek(&id) };
-            found.runs.push(Found { id, place, ledger, version, presumed, untouched });
+            let run = Found::new(id, place);
+            found.runs.push(Found { ledger, version, presumed, untouched, ..run });
         }
     }
 
@@ -245,7 +248,7 @@ impl Runs<'_> {
             _ if !ledger.position.document.is_empty() => ledger.position.document.clone(),
             pattern => id.place(&pattern?),
         };
-        Some(Found { id: id.clone(), place, ledger, version, presumed: false, untouched: false })
+        Some(Found { ledger, version, ..Found::new(id.clone(), place) })
     }
 
     /// Runs that are open although their workflow was disabled.
@@ -348,7 +351,7 @@ impl Runs<'_> {
         }
         let (ledger, version) = self.peek(id);
         let untouched = presumed && version.is_none() && ledger.position.seq == 0;
-        Some(Found { id: id.clone(), place: place?, ledger, version, presumed, untouched })
+        Some(Found { ledger, version, presumed, untouched, ..Found::new(id.clone(), place?) })
     }
 
     /// Those in which something has happened; where there are none, the one whose folder was changed

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::Answer;
 use phasegate_engine::step::Event;
 
+use super::standing::{StandingGate, is_for};
 use super::transaction::Then;
 use super::{Found, Gate, GateError, Runs};
 use crate::bindings;
@@ -28,6 +29,9 @@ const MAX_GUESSED: usize = 16;
 
 /// How much of a block's reason a note repeats.
 const MAX_REASON: usize = 4_000;
+
+/// The event that tells of a prompt: a person has said something.
+const PROMPT: &str = "user-prompt-submit";
 
 /// What a run is to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +69,16 @@ pub(super) fn standing(ledger: &Ledger, session: Option<&str>, now: Timestamp) -
     }
 }
 
+/// What a run is to a session. That of a standing gate is the session's that it is named after, and nobody
+/// else's.
+fn standing_of(run: &Found, session: Option<&str>, now: Timestamp) -> Standing {
+    match &run.ledger.session.stands {
+        Some(_) if is_for(run, session) => Standing::Own,
+        Some(_) => Standing::Foreign,
+        None => standing(&run.ledger, session, now),
+    }
+}
+
 /// Whether the lease of an owner holds. One that says it was heard of tomorrow, as a clock that was set back
 /// or somebody's edit leaves it, would hold until then and longer.
 fn is_held(owner: &Owner, now: Timestamp) -> bool {
@@ -75,7 +89,7 @@ fn is_held(owner: &Owner, now: Timestamp) -> bool {
 impl Runs<'_> {
     /// What a run is to a session now.
     pub fn standing_of(&self, run: &Found, session: Option<&str>) -> Standing {
-        standing(&run.ledger, session, Timestamp::now())
+        standing_of(run, session, Timestamp::now())
     }
 
     /// The open runs that may answer a session, in the order in which they do: its own first, then
@@ -93,7 +107,7 @@ impl Runs<'_> {
         let now = Timestamp::now();
         let open = runs.into_iter().filter(|run| run.is_open(&self.workspace));
         let runs = open.map(|run| {
-            let standing = standing(&run.ledger, session, now);
+            let standing = standing_of(&run, session, now);
             (run, standing)
         });
         let runs = runs.map(|(run, standing)| match standing {
@@ -252,7 +266,13 @@ impl Gate<'_> {
     ) -> (Vec<String>, Vec<String>) {
         let (mut runs, mut faults) = self.find_open();
         faults.extend(self.settle_all(&mut runs));
+        faults.extend(self.note_baseline(session).filter(|_| sign != Sign::Ended));
         let mut notes = Vec::new();
+        if sign == Sign::Started {
+            self.end_silent(&runs, heard);
+            let gates = self.standing_gates().into_iter().filter(StandingGate::stands);
+            notes.extend(gates.map(|gate| gate.sentence()));
+        }
         let (mut runs, aside) = match sign {
             // A session that begins has changed nothing yet, and is told of all that it may take.
             Sign::Started => self.offered(runs, session),
@@ -273,7 +293,8 @@ impl Gate<'_> {
             let noted = match (standing, sign) {
                 (Standing::Own, Sign::Ended) => self.leave(run, heard, session),
                 (Standing::Own, _) => {
-                    self.renew(run, session).and_then(|()| self.hear(run, heard, told))
+                    let is_prompt = heard.name == PROMPT;
+                    self.renew(run, session, is_prompt).and_then(|()| self.hear(run, heard, told))
                 }
                 _ => Ok(()),
             };
@@ -296,8 +317,7 @@ impl Gate<'_> {
         let now = Timestamp::now();
         let is_old = |run: &Found| self.came_with_checkout(run) && !run.presumed;
         let (aside, runs): (Vec<Found>, Vec<Found>) = runs.into_iter().partition(is_old);
-        let left =
-            |run: &Found| matches!(standing(&run.ledger, Some(session), now), Standing::Left(_));
+        let left = |run: &Found| matches!(standing_of(run, Some(session), now), Standing::Left(_));
         let (left, runs): (Vec<Found>, Vec<Found>) = runs.into_iter().partition(left);
         let left = left.into_iter().filter(|run| run.is_open(&self.workspace));
         let mut offered = self.in_order(runs, Some(session));
@@ -307,6 +327,9 @@ impl Gate<'_> {
 
     /// Notes that the session of a run is gone. The same session, resumed, has it back.
     fn leave(&self, run: &Found, event: &Event, session: &str) -> Result<(), GateError> {
+        if run.ledger.session.stands.is_some() {
+            return self.end_standing(run, event);
+        }
         self.note(run, event, |run, seen| {
             run.ledger.session.owner = None;
             run.ledger.session.former = Some(Owner { session: session.to_string(), seen });
@@ -355,10 +378,15 @@ impl Gate<'_> {
     }
 
     /// A sign of life changes the ledger alone: it decides nothing, so the journal has no line.
-    fn renew(&self, run: &Found, session: &str) -> Result<(), GateError> {
+    fn renew(&self, run: &Found, session: &str, is_prompt: bool) -> Result<(), GateError> {
         self.within(run, |mut locked| {
             let now = Timestamp::now();
-            if standing(&locked.ledger, Some(session), now) != Standing::Own {
+            let stands = locked.ledger.session.stands.as_mut();
+            let is_own = stands.is_some();
+            if let Some(stands) = stands.filter(|_| is_prompt) {
+                stands.prompted = Some(now);
+            }
+            if !is_own && standing(&locked.ledger, Some(session), now) != Standing::Own {
                 return Ok(Then::Nothing(()));
             }
             locked.ledger.session.owner = Some(Owner { session: session.to_string(), seen: now });

@@ -16,9 +16,11 @@ use super::commit::given;
 use super::jobs::busy;
 use super::put::{Attempt, Progress};
 use super::sessions::{Standing, standing};
+use super::standing::{Sight, note_done, rests};
 use super::transaction::{Open, Then, line_about};
 use super::waits::{note, wait};
 use super::{Answered, Found, Gate, GateError};
+use crate::baseline::Baseline;
 use crate::git;
 use crate::governor::{Situation, state_without};
 use crate::journal::Line;
@@ -56,6 +58,16 @@ impl Stop {
     }
 }
 
+/// A stop that is put to a run.
+#[derive(Clone, Copy)]
+struct Asking<'a> {
+    stop: &'a Stop,
+    /// A run of ours has told the session to go on.
+    ours: bool,
+    /// The tree when the stop came, where the run is that of a standing gate.
+    seen: Option<&'a Baseline>,
+}
+
 /// All that came of a stop.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
@@ -86,7 +98,8 @@ impl Gate<'_> {
         let runs = self.in_order(runs, stop.session.as_deref());
         let insisting = |(run, _): &(Found, Standing)| run.ledger.has_blocked(&stop.session);
         let ours = runs.iter().any(insisting);
-        let mut guessed: Vec<&RunId> = Vec::new();
+        let sight = self.sight(stop.session.as_deref(), &stop.told);
+        let (mut guessed, mut asked): (Vec<&RunId>, Vec<RunId>) = Default::default();
         for (run, standing) in &runs {
             if verdict.block().is_some() {
                 break;
@@ -97,24 +110,24 @@ impl Gate<'_> {
                 }
                 guessed.extend(run.presumed.then_some(&run.id));
             }
-            let answered = self
-                .put(run, stop.time, |attempt, open| self.answer_stop(open, stop, ours, attempt));
-            let has_jobs = matches!(&answered, Ok(Some(answered)) if answered.has_jobs);
-            if has_jobs && let Err(error) = self.settle_now(run) {
-                verdict.faults.push(format!("run {}: {error}", run.id));
+            if !rests(run, &stop.told, stop.after_block) {
+                asked.push(run.id.clone());
+                self.ask(run, stop, ours, sight.as_ref(), &mut verdict);
             }
-            match answered {
-                Ok(answered) => verdict.answers.extend(answered),
-                Err(GateError::Over) => {}
-                Err(GateError::Gone(..)) if run.ledger.position.seq == 0 => {}
-                Err(GateError::Unreadable(why)) => {
-                    match self.give_up(run, &Event::stop(stop.session.clone()), &why) {
-                        Ok(answered) => verdict.answers.push(answered),
-                        Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
-                    }
+        }
+        if let Some(sight) = sight.as_ref().filter(|_| verdict.block().is_none()) {
+            for (gate, begun) in self.due(sight, &asked) {
+                match begun {
+                    Ok(run) => self.ask(&run, stop, ours, Some(sight), &mut verdict),
+                    Err(error) => verdict.faults.push(format!("gate {gate}: {error}")),
                 }
-                Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
+                if verdict.block().is_some() {
+                    break;
+                }
             }
+        }
+        if let Some(session) = &stop.session {
+            verdict.notes.extend(self.fallen_since(session));
         }
         // A session that has nothing else to do hears of what waits for somebody.
         if verdict.answers.is_empty() {
@@ -127,6 +140,39 @@ impl Gate<'_> {
         }
         self.keep_documents();
         verdict
+    }
+
+    /// Puts a stop to a run.
+    fn ask(
+        &self,
+        run: &Found,
+        stop: &Stop,
+        ours: bool,
+        sight: Option<&Sight>,
+        verdict: &mut Verdict,
+    ) {
+        verdict.notes.extend(run.remark.clone());
+        let stands = run.ledger.session.stands.is_some();
+        let seen = sight.filter(|_| stands).and_then(|sight| sight.tree(self).ok());
+        let asking = Asking { stop, ours, seen };
+        let answered =
+            self.put(run, stop.time, |attempt, open| self.answer_stop(open, &asking, attempt));
+        let has_jobs = matches!(&answered, Ok(Some(answered)) if answered.has_jobs);
+        if has_jobs && let Err(error) = self.settle_now(run) {
+            verdict.faults.push(format!("run {}: {error}", run.id));
+        }
+        match answered {
+            Ok(answered) => verdict.answers.extend(answered),
+            Err(GateError::Over) => {}
+            Err(GateError::Gone(..)) if run.ledger.position.seq == 0 => {}
+            Err(GateError::Unreadable(why)) => {
+                match self.give_up(run, &Event::stop(stop.session.clone()), &why) {
+                    Ok(answered) => verdict.answers.push(answered),
+                    Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
+                }
+            }
+            Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
+        }
     }
 
     /// Whether a run that is nobody's answers, after what others have answered.
@@ -146,10 +192,10 @@ impl Gate<'_> {
     fn answer_stop(
         &self,
         mut open: Open,
-        stop: &Stop,
-        ours: bool,
+        asking: &Asking,
         attempt: &Attempt,
     ) -> Result<Then<Progress>, GateError> {
+        let Asking { stop, ours, seen } = *asking;
         let event = attempt.stop(stop.session.clone());
         let found = open.run.found;
         let now = Timestamp::now();
@@ -161,9 +207,8 @@ impl Gate<'_> {
             return Ok(Then::Nothing(Progress::Done(Some(answered))));
         }
         open.run.ledger.session.fired = Some(now);
-        if open.run.ledger.session.paused.is_some() {
-            let why = format!("Run {0} is paused. `phasegate resume {0}` resumes it.", found.id);
-            return Ok(pass(open, &event, Answer::waiting(Until::Human, why)));
+        if let Some(answer) = self.held_off(&open) {
+            return Ok(pass(open, &event, answer));
         }
         if let Some(why) = busy(&open).filter(|_| open.run.ledger.position.begins_with.is_some()) {
             return Ok(pass(open, &event, Answer::waiting(Until::Background, why)));
@@ -229,6 +274,7 @@ impl Gate<'_> {
         self.govern(&mut open, stop, new.as_deref(), &mut step, now);
         let new = new.filter(|_| step.changed);
         open.run.ledger.session.delivered.clone_from(&stop.delivery);
+        note_done(&mut open, &step, seen);
         self.commit(open, &event, step, new, attempt)
     }
 
@@ -327,7 +373,7 @@ fn delivered_before(open: &Open, stop: &Stop) -> Option<Answered> {
         block_exit: open.workflow.block_exit,
         phase: phase_name(&open.workflow, &open.document),
         document: open.document.clone(),
-        ..given(&open.run.found.id, &last.answer, &open.workflow)
+        ..given(&open.run.found.id, &last.answer, &open.workflow, session.stands.is_some())
     })
 }
 

@@ -141,6 +141,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             delivered: None,
             waits: Waits::default(),
             paused: None,
+            stands: None,
             pending_notices: old.untold,
         },
         work: Work {

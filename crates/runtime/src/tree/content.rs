@@ -22,7 +22,7 @@ use sha1_smol::{Digest, Sha1};
 
 use crate::git;
 use crate::outside::{self, MAX_RECORD};
-use crate::paths::Walk;
+use crate::paths::{self, Walk};
 
 /// How long a file must have been left alone before its times tell that it is the same.
 const SETTLED: i128 = 2_000_000_000;
@@ -53,7 +53,7 @@ pub(crate) fn look(
     memory: &Path,
     (apart, only): (&[String], &[String]),
 ) -> Result<Content, String> {
-    let Gathered { files, beside, notes } = gather(root, memory, (apart, only))?;
+    let Gathered { files, beside, notes } = gather(root, memory, (apart, only), &[])?;
     let mut name = files.digest().to_string();
     if !beside.is_empty() {
         let all = [&name].into_iter().chain(&beside).map(String::as_bytes);
@@ -72,7 +72,7 @@ pub(super) struct Gathered {
     notes: Vec<String>,
 }
 
-/// Looks at every file of the tree, as [`look`] does.
+/// Looks at every file of the tree, as [`look`] does, and at these, whether git ignores them or not.
 ///
 /// # Errors
 /// Where its files cannot be listed.
@@ -80,11 +80,12 @@ pub(super) fn gather(
     root: &Path,
     memory: &Path,
     (apart, only): (&[String], &[String]),
+    named: &[String],
 ) -> Result<Gathered, String> {
     let mut notes: Vec<String> = Vec::new();
     let mut beside: Vec<String> = Vec::new();
     let all = || Walk::new(root).files("**").map_err(|why| why.to_string());
-    let paths = match git::files(root) {
+    let listed = match git::files(root) {
         Ok(Some(files)) => {
             beside.extend(files.ignoring);
             notes.extend(files.notes);
@@ -106,7 +107,8 @@ pub(super) fn gather(
     };
     let mut known = Memory::read(memory);
     let (mut files, mut unread) = (Folder::default(), Vec::new());
-    for path in paths.iter().filter(|path| !is_apart(path)) {
+    let named = named.iter().filter(|path| paths::inside(root, path).is_ok());
+    for path in listed.iter().chain(named).filter(|path| !is_apart(path)) {
         match known.content(root, path) {
             // Looked at all the same: the memory is that of all trees of this folder.
             _ if !only.is_empty() && !only.iter().any(|it| glob::matches(it, path)) => {}

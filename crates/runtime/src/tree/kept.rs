@@ -34,17 +34,18 @@ pub(crate) struct Kept {
 }
 
 impl Tree {
-    /// Keeps the files as they are now; what they are kept under, none where they are in no repository.
+    /// Keeps the files as they are now, and those at paths that git ignores; what they are kept under, none where
+    /// they are in no repository.
     ///
     /// # Errors
     /// Why they cannot be kept, in words for people.
-    pub(crate) fn keep(&self) -> Result<Option<String>, String> {
+    pub(crate) fn keep(&self, beside: &[String]) -> Result<Option<String>, String> {
         if git::top(&self.root).is_none() {
             return Ok(None);
         }
         let kept = Kept::open(&self.home)?;
         kept.borrow(&self.root)?;
-        let entries = self.entries()?.1;
+        let entries = self.entries(beside)?.1;
         let asked: Vec<String> = entries.iter().map(|(_, _, digest)| digest.to_string()).collect();
         let known = kept.ask(&["cat-file", "--batch-check"], asked.join("\n").as_bytes())?;
         let known = String::from_utf8_lossy(&known);
@@ -57,9 +58,9 @@ impl Tree {
     ///
     /// # Errors
     /// Why it cannot be told, in words for people.
-    pub(crate) fn changes(&self, base: &str) -> Result<Changes, String> {
+    pub(crate) fn changes(&self, base: &str, beside: &[String]) -> Result<Changes, String> {
         let kept = Kept::open(&self.home)?;
-        let (now, entries) = self.entries()?;
+        let (now, entries) = self.entries(beside)?;
         if now == base {
             return Ok(Changes { tree: now, digest: digest(b""), files: Vec::new() });
         }
@@ -81,8 +82,9 @@ impl Tree {
     }
 
     /// What the files are known by now, and each of them.
-    fn entries(&self) -> Result<(String, Vec<Entry>), String> {
-        let files = content::gather(&self.root, &self.memory()?, (&self.apart, &self.only))?.files;
+    fn entries(&self, beside: &[String]) -> Result<(String, Vec<Entry>), String> {
+        let files =
+            content::gather(&self.root, &self.memory()?, (&self.apart, &self.only), beside)?.files;
         Ok((files.digest().to_string(), files.entries()))
     }
 
@@ -317,15 +319,20 @@ mod tests {
     fn a_change_is_told_whether_it_was_committed_or_not() {
         let (folder, tree) = repository();
         let root = folder.path();
-        let base = tree.keep().unwrap().unwrap();
-        assert_eq!(tree.changes(&base).unwrap().files, []);
+        fs::write(root.join(".git/info/exclude"), "ignored\n").unwrap();
+        let base = tree.keep(&[]).unwrap().unwrap();
+        assert_eq!(tree.changes(&base, &[]).unwrap().files, []);
+        fs::write(root.join("ignored"), "x\n").unwrap();
+        assert_eq!(tree.changes(&base, &[]).unwrap().files, []);
+        let named = ["ignored".to_string(), "../out".to_string(), "src/a.txt".to_string()];
+        assert_eq!(paths(&tree.changes(&base, &named).unwrap()), ["ignored"]);
         fs::write(root.join("src/a.txt"), "one\nzwei\ndrei\n").unwrap();
         git(root, &["commit", "-qam", "b"]);
         fs::write(root.join("latin"), b"\xe4\n").unwrap();
         fs::write(root.join("binary"), b"\0\x01").unwrap();
         fs::remove_file(root.join("dirty.txt")).unwrap();
         std::os::unix::fs::symlink("src", root.join("link")).unwrap();
-        let changes = tree.changes(&base).unwrap();
+        let changes = tree.changes(&base, &[]).unwrap();
         assert_eq!(paths(&changes), ["binary", "dirty.txt", "latin", "link", "src/a.txt"]);
         let lines: Vec<_> = changes.files.iter().map(|it| (it.added, it.removed)).collect();
         let some = |added, removed| (Some(added), Some(removed));
@@ -348,9 +355,9 @@ mod tests {
         fs::write(root.join(".gitattributes"), "*.txt filter=x diff=none\n").unwrap();
         let count = || walk(&root.join(".git/objects"));
         let before = count();
-        let base = tree.keep().unwrap().unwrap();
+        let base = tree.keep(&[]).unwrap().unwrap();
         fs::write(root.join("src/a.txt"), "three\n").unwrap();
-        assert_eq!(paths(&tree.changes(&base).unwrap()), ["src/a.txt"]);
+        assert_eq!(paths(&tree.changes(&base, &[]).unwrap()), ["src/a.txt"]);
         assert_eq!(count(), before);
         assert!(!root.join("ran").exists());
         // What the repository has is borrowed.
@@ -365,11 +372,11 @@ mod tests {
     #[test]
     fn what_cannot_be_told_is_said() {
         let (folder, tree) = repository();
-        assert!(tree.changes("--output=/tmp/x").unwrap_err().contains("is not the name"));
-        assert!(tree.changes(&"0".repeat(40)).is_err());
+        assert!(tree.changes("--output=/tmp/x", &[]).unwrap_err().contains("is not the name"));
+        assert!(tree.changes(&"0".repeat(40), &[]).is_err());
         let bare = tempfile::tempdir().unwrap();
         let root = bare.path().canonicalize().unwrap();
-        assert_eq!(Tree::new(&root, &root, Vec::new()).keep(), Ok(None));
+        assert_eq!(Tree::new(&root, &root, Vec::new()).keep(&[]), Ok(None));
         drop(folder);
     }
 }
