@@ -19,6 +19,7 @@ mod governor;
 mod history;
 mod hook_contract;
 mod init;
+mod inputs;
 mod jobs;
 mod kill_points;
 mod loops;

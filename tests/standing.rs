@@ -395,6 +395,35 @@ fn the_sessions_of_our_own_jobs_are_exempt() {
 }
 
 #[test]
+fn a_job_that_ends_it_between_two_stops_sets_the_baseline() {
+    let scene = guarded();
+    let slow = SHIP.replace("[check.tests]", "[agent.slow]\nrole = \"worker\"\nprompt = \"p.md\"\nrun = [\"sleep\", \"1\"]\n\n[check.tests]");
+    let slow = slow.replace(
+        "rules = [",
+        "rules = [\n  { on = \"job-ended\", goto = \"done\" },\n  { on = \"stop\", start = \"slow\", allow = \"waiting\", until = \"background\" },",
+    );
+    scene.file(".phasegate/workflows/ship/prompts/p.md", "Go.");
+    scene.file(".phasegate/workflows/ship.toml", slow);
+    scene.ok_by_hand(&["trust", "ship", "--yes"]);
+    let session = Session::begins(&scene, "s1");
+    session.hears("Change it.").uses("Edit");
+    scene.file("src/a.rs", "changed\n");
+    session.stops().allows_saying("waits for background work");
+    let is_done = || scene.ok(&["status"]).contains("done in phase done");
+    for _ in 0..100 {
+        if is_done() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(is_done(), "{}", scene.ok(&["status"]));
+    let before = scene.journal("ship/s1").len();
+    session.hears("Thanks.").uses("Bash");
+    session.stops();
+    assert_eq!(scene.journal("ship/s1").len(), before, "it does not begin again");
+}
+
+#[test]
 fn where_a_client_does_not_tell_the_tree_alone_counts_and_that_is_said() {
     let scene = guarded();
     let session = Session::begins(&scene, "s1");

@@ -51,7 +51,7 @@ fn agents_have_what_they_need_outside_of_a_sandbox_too() {
     let phases = json!([{ "name": "Design" }]).to_string();
     scene.ok(&["phases", "create", "--title", "Shop", "--phases", &phases]);
     scene.ok_asking(&api, &["phases", "deploy", "--prompt", "Do it."]);
-    scene.ok_asking(&api, &["wait", "--settled"]);
+    scene.ok_asking(&api, &["wait", "--settled", "--seconds", "90"]);
     let task = scene.json(".phasegate/phases/shop/task.json");
     assert_eq!(task["phases"][0]["status"], "APPROVED", "{task}");
     assert_eq!(task["claims"][0]["status"], "completed", "{task}");

@@ -11,7 +11,7 @@ use super::running::{Running, kill};
 use super::terminal;
 
 /// How long a command of Phasegate may take.
-const COMMAND: Duration = Duration::from_secs(30);
+const COMMAND: Duration = Duration::from_mins(2);
 
 /// How long what was started may take to end by itself.
 const END: Duration = Duration::from_secs(40);

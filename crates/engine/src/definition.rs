@@ -20,7 +20,8 @@ use crate::diagnostic::Source;
 use crate::step::Actor;
 
 pub use jobs::{
-    AgentText, CheckText, CommandLineText, CommandText, JobText, ReviewerText, WorkerText,
+    AgentText, CheckText, CommandLineText, CommandText, JobText, PassesText, ReviewerText,
+    WorkerText,
 };
 pub(crate) use shared::EachText;
 pub use shared::{CarryText, ChoiceText, LiteralText, ParamTypeText, RowText};

@@ -152,6 +152,12 @@ pub struct Job {
     pub role: Option<Actor>,
     /// What the rules want to know it by.
     pub facts: Json,
+    /// Patterns of the files that its result depends on, where it is bound to the tree; all where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<String>,
+    /// How many tests must have run at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_tests: Option<u64>,
     pub prompt: Option<String>,
     /// The file to be written.
     pub file: Option<String>,
@@ -177,6 +183,8 @@ impl Job {
             kind,
             role: None,
             facts: Json::object(),
+            inputs: Vec::new(),
+            min_tests: None,
             prompt: None,
             file: None,
             model: None,

@@ -32,5 +32,6 @@ pub mod resolve;
 pub mod schema;
 pub mod step;
 mod syntax;
+pub mod test_count;
 pub mod types;
 pub mod workflow;

@@ -24,6 +24,7 @@ mod stop;
 mod stored;
 mod tamper;
 mod transaction;
+mod trees;
 mod waits;
 
 use std::cell::RefCell;

@@ -174,7 +174,7 @@ pub fn commit_at(root: &Path, moment: Timestamp) -> Option<String> {
 
 /// The files of a tree that git does not ignore.
 pub struct Files {
-    /// Relative to the folder. One that ends with a slash is a repository of its own, with its files behind it.
+    /// Relative to the folder.
     pub paths: Vec<String>,
     /// What decides about ignored files and is not a part of the tree itself.
     pub ignoring: Vec<String>,
@@ -201,22 +201,20 @@ fn list(
     found: &mut Files,
 ) -> Result<(), String> {
     let root = repository.root;
-    let options = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "."];
+    // With a mark for each, so that no name can look like an entry of another kind.
+    let options = ["ls-files", "-z", "-t", "--stage", "--others", "--exclude-standard", "--", "."];
     let listed = repository.ask(options)?;
     found.ignoring.extend(repository.ignoring());
-    let mut paths: Vec<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
+    let mut paths: Vec<(&str, bool)> = listed.split('\0').filter_map(listed_path).collect();
     paths.sort_unstable();
-    paths.dedup();
-    for path in paths {
-        let folder = path.trim_end_matches('/');
-        let full = root.join(folder);
-        // A repository that it contains is listed by its name alone, with or without a commit in it.
-        let is_nested = full.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+    paths.dedup_by_key(|(path, _)| *path);
+    for (path, may_be_nested) in paths {
+        let full = root.join(path);
+        let is_nested = may_be_nested && full.join(".git").symlink_metadata().is_ok();
         if !is_nested {
             found.paths.push(format!("{prefix}{path}"));
-        } else if depth < MAX_NESTED && full.join(".git").symlink_metadata().is_ok() {
-            let prefix = format!("{prefix}{folder}/");
-            found.paths.push(prefix.clone());
+        } else if depth < MAX_NESTED {
+            let prefix = format!("{prefix}{path}/");
             let Some(nested) = Repository::of(&full) else { continue };
             if let Err(why) = list(&nested, &prefix, depth + 1, found) {
                 found.notes.push(format!("{prefix} is not a part of it: {why}"));
@@ -224,6 +222,18 @@ fn list(
         }
     }
     Ok(())
+}
+
+/// The path of an entry of git's list, and whether it may be a repository of its own: a recorded one, with or
+/// without a commit in it, or a new one, which git lists with a slash.
+fn listed_path(entry: &str) -> Option<(&str, bool)> {
+    match entry.split_once(' ')? {
+        ("?", path) => Some((path.trim_end_matches('/'), path.ends_with('/'))),
+        (_, staged) => {
+            let (staged, path) = staged.split_once('\t')?;
+            Some((path, staged.starts_with("160000 ")))
+        }
+    }
 }
 
 /// Ends every git that this process has started: nobody waits for it any more.

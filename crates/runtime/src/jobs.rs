@@ -25,6 +25,8 @@ use phasegate_engine::digest::digest;
 use phasegate_engine::job::{CommandRun, JobKind, Manner, with_facts};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Actor;
+use phasegate_engine::test_count::TestCount;
+use phasegate_engine::workflow::{JobSpec, Workflow};
 use serde::{Deserialize, Serialize};
 
 use crate::fault_point;
@@ -38,7 +40,7 @@ pub use group::End;
 pub use known::{SUPERVISE, SUPERVISE_SESSION, Supervisor, supervised, supervises};
 pub use log::tail;
 pub(crate) use log::{follow, message, part};
-pub use supervisor::{Spec, run_attached, supervise};
+pub use supervisor::{About, Spec, run_attached, supervise};
 pub use token::{parts, secret};
 
 /// Where jobs have their folders.
@@ -69,6 +71,9 @@ pub struct Record {
     /// Its folder in the project; no two jobs ever share one.
     pub folder: String,
     pub run: Vec<CommandRun>,
+    /// Patterns of the files that its result depends on, where it is bound to the tree; all where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<String>,
     /// The file that it writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -128,6 +133,9 @@ pub struct Ended {
     /// The end of what it printed, where its result is bound to the tree or stops an action.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tail: String,
+    /// How many tests have run, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<TestCount>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// Why there is no verdict.
@@ -187,7 +195,17 @@ impl Ended {
             timed_out: self.status == EndStatus::TimedOut,
             seconds: self.seconds,
             tail: self.tail.clone(),
+            ..CheckResult::default()
         }
+    }
+
+    /// The same for a check as it is declared; none where it ran without what is now asked of it.
+    pub fn result_of(&self, check: &JobSpec) -> Option<CheckResult> {
+        let is_asked = check.min_tests.is_some();
+        if is_asked && self.tests.is_none() && self.exit_code == Some(0) {
+            return None;
+        }
+        Some(self.result().with_tests(check.min_tests, self.tests.as_ref()))
     }
 }
 
@@ -222,6 +240,13 @@ impl Record {
     /// Whether it works for itself, and rules see it among `agents`.
     pub fn is_background(&self) -> bool {
         !self.manner.waits
+    }
+
+    /// Whether a job that is bound to the tree has passed, as the workflow declares it now; none where it has
+    /// not ended, or must run again to tell.
+    pub fn passes(&self, workflow: &Workflow) -> Option<bool> {
+        let check = workflow.check(&self.name).filter(|check| check.kind == self.kind)?;
+        Some(self.ended.as_ref()?.result_of(check)?.ok)
     }
 
     /// How it stands, in a word.
@@ -327,6 +352,7 @@ impl Record {
             no_tree: None,
             tree_note: None,
             tail: String::new(),
+            tests: None,
             verdict: None,
             problem: Some(format!("it crashed: {why}")),
         }

@@ -13,9 +13,11 @@ use phasegate_engine::step::Actor;
 use serde::{Deserialize, Serialize};
 
 use crate::baseline::Baseline;
+use crate::flakes::Flakes;
 use crate::governor::Tally;
 use crate::jobs::Record;
 use crate::store::Version;
+use crate::tree::Written;
 
 /// How many readings are remembered to tell whether something has changed.
 const MAX_READINGS: usize = 256;
@@ -167,6 +169,9 @@ pub struct Stands {
     /// The tree that it was done with last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
+    /// The tree at the last stop that it was asked about, before its jobs ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Baseline>,
     /// When a person last said something to the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompted: Option<Timestamp>,
@@ -220,6 +225,12 @@ pub struct Work {
     /// The jobs of the run, by id. One that is waited for gives way to the next of its name.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub jobs: IndexMap<String, Record>,
+    /// What the workflow itself has written: that is not a part of the tree.
+    #[serde(skip_serializing_if = "Written::is_empty")]
+    pub written: Written,
+    /// What its checks have said before.
+    #[serde(skip_serializing_if = "Flakes::is_empty")]
+    pub flakes: Flakes,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]

@@ -11,6 +11,7 @@ pub mod config;
 pub mod exclusive;
 pub mod fault_log;
 mod fault_point;
+pub mod flakes;
 pub mod gate;
 pub mod git;
 mod governor;

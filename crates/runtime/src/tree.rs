@@ -5,81 +5,173 @@ mod kept;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
+use indexmap::IndexMap;
+use phasegate_engine::digest::digest;
 use phasegate_engine::functions::filename;
 use phasegate_engine::workflow::Workflow;
+use serde::{Deserialize, Serialize};
 
+use crate::outside::{self, MAX_RECORD};
 use crate::paths;
 use crate::project::Project;
 use crate::workspace::place::Place;
 
-pub(crate) use content::Content;
+pub(crate) use content::{Content, Look};
 pub(crate) use kept::Kept;
 
 /// Where the digests of files are remembered.
 const FOLDER: &str = ".phasegate/tree";
 
-/// The files of a project, without what Phasegate writes itself.
+/// How many files of its own a run knows; of more, the oldest are a part of the tree again.
+const MAX_WRITTEN: usize = 256;
+
+/// Files that a workflow itself has written for a run: reviews, reports, records. Each with the digest of what
+/// was written, or with nothing where it is only added to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Written(IndexMap<String, String>);
+
+impl Written {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Notes a file as it was written: its path in the tree.
+    pub(crate) fn note(&mut self, path: &str, digest: String) {
+        self.0.shift_remove(path);
+        self.0.insert(path.to_string(), digest);
+        if self.0.len() > MAX_WRITTEN {
+            self.0.shift_remove_index(0);
+        }
+    }
+}
+
+/// What is not a part of the tree that results are bound to: what Phasegate and the workflow write themselves.
+/// Otherwise the review of a tree would change the tree, and the checks before it would count no more.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Apart {
+    /// Our own files, and the documents.
+    pub(crate) patterns: Vec<String>,
+    /// A file that a workflow has written is apart while it is as it was written: who changes it, or has the
+    /// workflow write over a file of the project, changes the tree.
+    #[serde(default, skip_serializing_if = "Written::is_empty")]
+    pub(crate) written: Written,
+    /// Patterns of the files that are a part of it; all others where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) only: Vec<String>,
+}
+
+impl Apart {
+    /// What is apart from the tree for a run of a workflow.
+    pub(crate) fn of(workflow: &Workflow, written: &Written) -> Apart {
+        let documents = match Place::of(&workflow.document) {
+            Place::Topic(folder, _) => format!("{folder}/**"),
+            place => place.path().to_string(),
+        };
+        let patterns = vec![".phasegate/**".into(), documents];
+        Apart { patterns, written: written.clone(), only: Vec::new() }
+    }
+
+    /// The same, where only the files that match one of these patterns are a part of the tree.
+    #[must_use]
+    pub(crate) fn within(self, scope: &[String]) -> Apart {
+        Apart { only: scope.to_vec(), ..self }
+    }
+
+    /// Whether a file is as the workflow has written it.
+    fn has_written(&self, root: &Path, path: &str) -> bool {
+        let Some(known) = self.written.0.get(path) else { return false };
+        let is_same = || {
+            let now = outside::read(&root.join(path), MAX_RECORD);
+            now.is_ok_and(|now| digest(&now) == *known)
+        };
+        known.is_empty() || is_same()
+    }
+}
+
+/// The files of a project, without what Phasegate and the workflow write themselves.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     /// Where its files are.
     root: PathBuf,
     /// The project, which keeps what is remembered of it.
     home: PathBuf,
-    /// Patterns of what is not a part of it.
-    apart: Vec<String>,
-    /// Patterns of what is; everything else where there are none.
-    only: Vec<String>,
+    apart: Apart,
 }
 
 impl Tree {
-    /// The tree without what matches some patterns.
-    pub(crate) fn new(home: &Path, root: &Path, apart: Vec<String>) -> Tree {
-        Tree { root: root.to_path_buf(), home: home.to_path_buf(), apart, only: Vec::new() }
+    /// The tree at `root` of the project at `home`.
+    pub(crate) fn new(home: &Path, root: &Path, apart: Apart) -> Tree {
+        Tree { root: root.to_path_buf(), home: home.to_path_buf(), apart }
     }
 
-    /// The tree of these files only; of all, where there are no patterns.
-    #[must_use]
-    pub(crate) fn of_only(self, only: Vec<String>) -> Tree {
-        Tree { only, ..self }
+    /// The tree as the jobs of a run see it.
+    pub(crate) fn of(project: &Project, workflow: &Workflow, written: &Written) -> Tree {
+        Tree::new(&project.root, &project.site, Apart::of(workflow, written))
     }
 
-    /// The tree as the jobs of a workflow see it: without our own files, and the documents that we write.
-    pub(crate) fn of(project: &Project, workflow: &Workflow) -> Tree {
-        Tree::new(&project.root, &project.site, Tree::apart(workflow))
-    }
-
-    /// What is not a part of the tree of a workflow.
-    pub(crate) fn apart(workflow: &Workflow) -> Vec<String> {
-        let documents = match Place::of(&workflow.document) {
-            Place::Topic(folder, _) => format!("{folder}/**"),
-            place => place.path().to_string(),
-        };
-        vec![".phasegate/**".into(), documents]
-    }
-
-    /// What the tree is known by, as it is now; none where that cannot be told.
-    pub(crate) fn now(&self) -> Option<String> {
-        Some(self.look().ok()?.name)
-    }
-
-    /// The same, with what is to be known about it.
+    /// Looks at the tree as it is now.
     ///
     /// # Errors
     /// Why it cannot be told, in words for people.
-    pub(crate) fn look(&self) -> Result<Content, String> {
-        content::look(&self.root, &self.memory()?, (&self.apart, &self.only))
+    pub(crate) fn look(&self) -> Result<Look, String> {
+        Look::new(&self.root, &self.memory()?, &self.apart)
     }
 
     /// Where the digests of its files are remembered.
     fn memory(&self) -> Result<PathBuf, String> {
         // Each tree has its own memory: the same names mean other files.
-        let own = if self.root == self.home { FOLDER.into() } else { worktree(&self.root) };
+        let own = match self.apart.only.as_slice() {
+            [] if self.root == self.home => FOLDER.into(),
+            [] => worktree(&self.root),
+            only => worktree(&self.root.join(&digest(only.join("\n").as_bytes())[..16])),
+        };
         let place = paths::inside(&self.home, &own).map_err(|why| why.to_string())?;
         let kept = fs::create_dir_all(&place).and_then(|()| paths::ignored_by_git(&place));
         kept.map_err(|error| format!("{}: {error}", place.display()))?;
         Ok(place)
     }
+}
+
+/// The tree as it was when it was first asked for. An event is put to the rules again after each job that it
+/// waits for; to look at a large tree each time would cost more than the checks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot(Arc<OnceLock<Result<Look, String>>>);
+
+impl Snapshot {
+    /// The tree; none where it cannot be looked at.
+    pub(crate) fn of(&self, tree: &Tree) -> Option<&Look> {
+        self.0.get_or_init(|| tree.look()).as_ref().ok()
+    }
+
+    /// What was asked for until now and what that is missing, as notes for people.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let look = self.0.get().and_then(|look| look.as_ref().ok());
+        let contents = look.map(Look::contents).unwrap_or_default();
+        contents.into_values().filter_map(|content| content.note).collect()
+    }
+
+    /// A new look at the tree, if all that was asked for until now is still the same; else an empty one.
+    pub(crate) fn renewed(&self, tree: &Tree) -> (Snapshot, bool) {
+        let new = Snapshot::default();
+        let Some(Ok(old)) = self.0.get() else { return (new, true) };
+        let Some(now) = new.of(tree) else { return (new, false) };
+        let is_same =
+            |(inputs, content): (Vec<String>, Content)| now.content(&inputs).name == content.name;
+        let is_same = old.contents().into_iter().all(is_same);
+        (new, is_same)
+    }
+}
+
+/// The path of a file as the tree at `site` lists it.
+pub(crate) fn in_tree(site: &Path, path: &str) -> String {
+    let own = path.strip_prefix(&*site.to_string_lossy());
+    let own = own.map_or(path, |path| path.trim_start_matches('/'));
+    let parts = own.split('/').filter(|part| !matches!(*part, "" | "."));
+    parts.collect::<Vec<_>>().join("/")
 }
 
 /// Where the digests of the files of a linked worktree are remembered.

@@ -26,6 +26,8 @@ pub enum Because<'a> {
     Ready,
     /// A job of ours goes on without the hook: its kind and name.
     Longer(&'a str),
+    /// There is no time left at this stop to begin a job: its kind and name.
+    NoTime(&'a str),
     /// A job's result would not count, since the files change under it.
     Changing(&'a str),
     /// A job's result cannot be bound to a tree, and why.
@@ -73,6 +75,10 @@ pub fn sentence(run: &str, phase: &str, because: Because) -> String {
         Because::Longer(job) => format!(
             "Run {run} waits for {job}, which takes longer than this client waits: it goes on in the \
              background. Send the agent a message when it is done; `phasegate status` shows it."
+        ),
+        Because::NoTime(job) => format!(
+            "Run {run} wants {job} next, and this client waits no longer: it is begun at the next stop. Say \
+             something to the agent to go on."
         ),
         Because::Changing(job) => format!(
             "Files keep changing while {job} of run {run} runs, so its result would not count."

@@ -21,12 +21,29 @@ pub struct CheckText {
     /// The program and its arguments, or the constant that has them. No shell reads them.
     #[schemars(with = "CommandLineText")]
     pub run: Spanned<CommandLineText>,
+    /// Patterns of the files that its result depends on, as `src/**` or `Cargo.*`: while these are the same, it
+    /// is not run again. Where nothing is said, all files of the project.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub inputs: Vec<Spanned<String>>,
+    /// What a run must show beside exit code 0.
+    pub passes: Option<PassesText>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
     /// Patterns of files that its result rests on, or an expression for the list of them: rules see all of
     /// them as `guards`. The words of its command are always among them.
     #[schemars(with = "Option<CommandLineText>")]
     pub guards: Option<Spanned<CommandLineText>>,
+}
+
+/// What a run of a check must show beside exit code 0.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "passes")]
+pub struct PassesText {
+    /// How many tests must have run at least, by what the test runner prints at its end.
+    #[schemars(range(min = 1))]
+    pub min_tests: u64,
 }
 
 /// An agent that does the work of a phase: a process of its own.
@@ -143,6 +160,12 @@ pub struct JobText {
     /// What the result holds for. One for the tree is read as `check.NAME`.
     #[serde(default)]
     pub bound: Bound,
+    /// For one that is bound to the tree: patterns of the files that its result depends on.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub inputs: Vec<Spanned<String>>,
+    /// For one that is bound to the tree: what a run must show beside exit code 0.
+    pub passes: Option<PassesText>,
     /// The event that wants it waits for its end. Otherwise it works in the background.
     #[serde(default)]
     pub waits: bool,

@@ -4,9 +4,10 @@ use toml::Spanned;
 
 use super::Resolver;
 use crate::definition::{
-    AgentText, CheckText, CommandLineText, CommandText, Definition, JobText, ReviewerText,
-    WorkerText,
+    AgentText, CheckText, CommandLineText, CommandText, Definition, JobText, PassesText,
+    ReviewerText, WorkerText,
 };
+use crate::evidence::contained;
 use crate::job::{self, Bound, Gives, JobKind, Manner, Rights};
 use crate::json::Json;
 use crate::step::Actor;
@@ -103,6 +104,8 @@ impl Resolver<'_> {
             about: String::new(),
             run: CommandLine::Texts(Vec::new()),
             constant: None,
+            inputs: Vec::new(),
+            min_tests: None,
             guards: CommandLine::Texts(Vec::new()),
             prompt: None,
             writes: None,
@@ -123,8 +126,10 @@ impl Resolver<'_> {
     ) -> JobSpec {
         let job = self.blank(JobKind::Check, name, text.timeout.as_deref());
         let (run, constant) = self.fixed(&text.run, constants);
+        let (inputs, min_tests) = (self.inputs(&text.inputs), self.min_tests(name, text.passes));
         let guards = self.command_line(text.guards.as_ref());
-        JobSpec { about: text.about.clone(), run, constant, guards, ..job }
+        let about = text.about.clone();
+        JobSpec { about, run, constant, inputs, min_tests, guards, ..job }
     }
 
     fn command(&mut self, name: &Spanned<String>, text: &CommandText) -> JobSpec {
@@ -193,6 +198,10 @@ impl Resolver<'_> {
             bound == Bound::Tree && !waits,
             "a job whose result holds for the tree is waited for: add `waits = true`",
         );
+        refuse(
+            bound != Bound::Tree && !(text.inputs.is_empty() && text.passes.is_none()),
+            "only a job whose result holds for the tree has `inputs` and `passes`: add `bound = \"tree\"`",
+        );
         refuse(waits && text.each.is_some(), "only jobs in the background are started for `each`");
         refuse(text.run.is_none() && text.prompt.is_none(), "it needs `run`, or a `prompt`");
         self.role(name, text.role);
@@ -209,8 +218,28 @@ impl Resolver<'_> {
         let manner = Manner { gives, bound, waits, alone };
         let job = self.blank(kind, name, text.timeout.as_deref());
         let rights = text.rights.unwrap_or_default();
+        let (inputs, min_tests) = (self.inputs(&text.inputs), self.min_tests(name, text.passes));
         let job = JobSpec { manner, about, run, constant, prompt, writes, model, rights, ..job };
-        JobSpec { role, each, facts, ..job }
+        JobSpec { inputs, min_tests, role, each, facts, ..job }
+    }
+
+    /// Patterns of files of the project.
+    fn inputs(&mut self, texts: &[Spanned<String>]) -> Vec<(String, std::ops::Range<usize>)> {
+        for text in texts {
+            if let Err(why) = contained(text.get_ref()) {
+                let message = format!("an input is a file of the project: {why}");
+                self.error(text.span(), "shape", message);
+            }
+        }
+        texts.iter().map(|text| (text.get_ref().clone(), text.span())).collect()
+    }
+
+    fn min_tests(&mut self, name: &Spanned<String>, passes: Option<PassesText>) -> Option<u64> {
+        let min_tests = passes?.min_tests;
+        if min_tests == 0 {
+            self.error(name.span(), "shape", "`min_tests` is at least 1");
+        }
+        Some(min_tests)
     }
 
     fn role(&mut self, name: &Spanned<String>, role: Option<Actor>) {

@@ -1,5 +1,6 @@
 //! A job, as a workflow declares it, resolved.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use super::{CommandLine, Expression, TextId};
@@ -19,6 +20,11 @@ pub struct JobSpec {
     /// The constant that has the command of a job that is bound to the tree. Where its list is empty,
     /// there is nothing to run.
     pub constant: Option<String>,
+    /// Patterns of the files that the result of a job depends on that is bound to the tree, each with its place
+    /// in the definition; all files where there are none.
+    pub inputs: Vec<(String, Range<usize>)>,
+    /// How many tests must have run at least.
+    pub min_tests: Option<u64>,
     /// Patterns of files that the result of a check rests on, beside the words of its command.
     pub guards: CommandLine,
     /// What it is told on its stdin.
@@ -63,6 +69,8 @@ impl JobSpec {
             manner: self.manner,
             role: self.role,
             facts: Json::object(),
+            inputs: self.inputs.iter().map(|(pattern, _)| pattern.clone()).collect(),
+            min_tests: self.min_tests,
             prompt: None,
             file: None,
             model: None,

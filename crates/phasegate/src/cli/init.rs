@@ -281,7 +281,7 @@ fn add(
     let Some(before) = before.filter(|text| !text.trim().is_empty()) else {
         let text = splice::new_file(settings);
         print::line(&format!("{} {shown} ({title})", paint(Paint::Green, "new")));
-        show(&text);
+        show(&text, only_print);
         if !only_print {
             // The folder was made for it, or for another file of ours.
             let is_new = path.parent().is_some_and(|folder| !folder.exists());
@@ -323,7 +323,7 @@ fn add(
     }
     print::line(&format!("{} {shown} ({title})", paint(Paint::Yellow, "change")));
     for text in &texts {
-        show(text);
+        show(text, only_print);
     }
     if !only_print {
         write(path, &after)?;
@@ -346,15 +346,16 @@ fn fresh(scope: &Scope, place: &str, text: &str, only_print: bool) -> Result<boo
         return Ok(false);
     }
     print::line(&format!("{} {place}", paint(Paint::Green, "new")));
-    show(text);
+    show(text, only_print);
     if !only_print {
         write(&path, text)?;
     }
     Ok(true)
 }
 
-fn show(text: &str) {
-    for line in text.trim_matches('\n').lines() {
+/// What is written, line by line, where that was asked for.
+fn show(text: &str, only_print: bool) {
+    for line in text.trim_matches('\n').lines().filter(|_| only_print) {
         print::line(&paint(Paint::Dim, &format!("  + {line}")));
     }
 }

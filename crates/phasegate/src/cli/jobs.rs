@@ -81,7 +81,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         None => list(project, &options.list),
         Some(Command::List(options)) => list(project, options),
         Some(Command::Logs { job, follow }) => logs(project, job.as_deref(), *follow),
-        Some(Command::End { job }) => end(project, job),
+        Some(Command::End { job }) => end_job(project, job),
         Some(Command::Run { name, json }) => run_check(project, name, *json),
     }
 }
@@ -131,6 +131,7 @@ fn row(id: &str, job: &Record) -> Value {
     let mut row = serde_json::to_value(job.row(id)).unwrap_or_default();
     row["kind"] = job.kind.to_string().into();
     row["name"] = job.name.as_str().into();
+    row["inputs"] = json!(job.inputs);
     row["command"] = job.run.iter().map(|run| run.words.join(" ")).collect();
     if let Some(ended) = &job.ended {
         row["verdict"] =
@@ -162,8 +163,15 @@ fn columns(run: &str, id: &str, job: &Record, with_time: bool) -> Vec<String> {
         job.status().to_string(),
         seconds.map_or("-".into(), |seconds| format!("{seconds} s")),
         cost.filter(|cost| *cost > 0.0).map_or("-".into(), |cost| format!("${cost:.2}")),
-        job.ended.as_ref().map_or_else(String::new, |ended| ended.words.clone()),
+        end(job),
     ]
+}
+
+/// How a job ended, and the files that its result is about where they are not all.
+fn end(job: &Record) -> String {
+    let ended = job.ended.as_ref().map(|ended| ended.words.clone());
+    let inputs = (!job.inputs.is_empty()).then(|| format!("for {}", job.inputs.join(", ")));
+    ended.into_iter().chain(inputs).collect::<Vec<_>>().join(", ")
 }
 
 fn logs(project: &Project, wanted: Option<&str>, follow: bool) -> Outcome {
@@ -193,7 +201,7 @@ fn logs(project: &Project, wanted: Option<&str>, follow: bool) -> Outcome {
     }
 }
 
-fn end(project: &Project, wanted: &str) -> Outcome {
+fn end_job(project: &Project, wanted: &str) -> Outcome {
     // An agent that could end a reviewer would choose its judge.
     caller::must_be_human("ending a job").map_err(Failed)?;
     let gate = Gate::new(project);

@@ -8,6 +8,7 @@ use phasegate_engine::diagnostic::{Diagnostics, Severity};
 use phasegate_engine::lint::lint;
 use phasegate_engine::resolve::{Expressions, resolve};
 use phasegate_runtime::catalog::{Entry, file_entry};
+use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
@@ -89,7 +90,17 @@ fn check(project: &Project, entry: &Entry) -> Result<Diagnostics, Failed> {
     let bundle = entry.bundle()?;
     let overrides = project.config.overrides(&entry.name);
     let mut found = match resolve(&bundle, &overrides, Expressions::Checked) {
-        Ok(workflow) => lint(&workflow, &bundle),
+        Ok(workflow) => {
+            let mut found = lint(&workflow, &bundle);
+            for (input, span) in Runs::new(project).unmatched_inputs(&workflow) {
+                let message = format!("the input {input:?} matches no file of the project");
+                let hint =
+                    "`src/**` means all that is in `src`; ignored files are not part of the tree";
+                let found = found.warning("input", &bundle.definition, span, message);
+                found.hint = Some(hint.into());
+            }
+            found
+        }
         Err(found) => found,
     };
     if let (false, Err(problem)) = (found.has_errors(), &entry.head) {

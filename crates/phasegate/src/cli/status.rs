@@ -1,5 +1,6 @@
 //! `phasegate status`
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -120,6 +121,7 @@ fn row(project: &Project, gate: &Runs, run: &Found, report: &Report) -> Value {
         "tampered": run.ledger.tamper.changes,
         "definition_outdated": gate.is_outdated(run).is_some(),
         "blocks": run.ledger.work.tally.blocks,
+        "flakes": run.ledger.work.flakes.counts().collect::<BTreeMap<_, _>>(),
         "tally": run.ledger.work.tally,
         "limits": project.config.limits(&run.id.workflow),
         "decisions": run.ledger.position.seq,
@@ -162,6 +164,10 @@ fn facts(project: &Project, run: &Found, report: &Report, verbose: bool) -> Vec<
     facts
 }
 
+fn times(count: u64) -> String {
+    if count == 1 { "once".into() } else { format!("{count} times") }
+}
+
 /// What a run has used of its limits: what is more than half used, or all of it.
 fn used(project: &Project, run: &Found, verbose: bool) -> Vec<String> {
     let (tally, limits) = (&run.ledger.work.tally, project.config.limits(&run.id.workflow));
@@ -195,6 +201,15 @@ fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
         let since = when::ago(job.started.unwrap_or(job.recorded));
         format!("{} {} was started {since}", job.kind, job.name)
     });
+    let narrow = jobs.values().filter(|job| !job.inputs.is_empty());
+    let narrow = narrow.map(|job| {
+        let (kind, name, inputs) = (&job.kind, &job.name, job.inputs.join(", "));
+        format!("{kind} {name} is run again when {inputs} change")
+    });
+    let flaky = run.ledger.work.flakes.counts().map(|(check, count)| {
+        format!("check {check} is flaky: its result on the same files has changed {}", times(count))
+    });
+    let checks = narrow.chain(flaky);
     let cancelled = run.ledger.session.cancelled.as_ref().filter(|it| it.by != Actor::Human);
     let cancelled = cancelled.map(|it| {
         let why = it.reason.as_deref().unwrap_or("no reason was given");
@@ -203,6 +218,7 @@ fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
     let tampered = run.ledger.tamper.changes.iter();
     let tampered = tampered.map(|change| format!("{change} ({})", when::ago(change.at)));
     let outdated = gate.is_outdated(run).filter(|_| !report.condition.is_over());
-    let problems = report.problem.iter().cloned().chain(untrusted).chain(told).chain(working);
+    let problems =
+        report.problem.iter().cloned().chain(untrusted).chain(told).chain(working).chain(checks);
     problems.chain(cancelled).chain(tampered).chain(outdated).collect()
 }

@@ -24,7 +24,7 @@ use super::repeat::follow;
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::{Gate, GateError};
-use crate::jobs::{Claimed, Record};
+use crate::jobs::{About, Claimed, Record};
 use crate::journal::Line;
 use crate::outside::{self, MAX_RECORD};
 use crate::paths;
@@ -87,6 +87,7 @@ impl Gate<'_> {
         event: &Event,
         step: &mut Step,
         job: &Job,
+        attempt: &Attempt,
     ) -> Result<Option<Then<Progress>>, GateError> {
         let new = open.written(step);
         if let (Some(problem), true) = (&open.read.problem, step.changed) {
@@ -113,7 +114,8 @@ impl Gate<'_> {
             done => done?,
         };
         let after = new.as_ref().map_or_else(|| open.before.clone(), |bytes| digest(bytes));
-        let claimed = match self.claim_job(open, job, &after, deferred.as_ref()) {
+        let about = self.about(open, job, Some(attempt));
+        let claimed = match self.claim_job(open, job, &after, deferred.as_ref(), about) {
             Ok(claimed) => claimed,
             Err(error) => {
                 let (kind, name) = (&job.kind, &job.name);
@@ -154,6 +156,7 @@ impl Gate<'_> {
         job: &Job,
         document: &str,
         deferred: Option<&Deferred>,
+        about: Option<About>,
     ) -> std::io::Result<Claimed> {
         let root = &self.project.root;
         if let Some(file) = &job.file {
@@ -164,9 +167,15 @@ impl Gate<'_> {
         // Commands are the gate's own: they work in the project, and make the worktree of a run.
         let site =
             if job.kind == JobKind::Command { &self.project.site } else { &open.ground.site };
-        let ground = (site.as_path(), open.ground.scope.as_slice());
-        let claimed =
-            Claimed::new(self.project, ground, &open.run.found.id, job, document, &open.workflow)?;
+        let claimed = Claimed::new(
+            self.project,
+            site,
+            &open.run.found.id,
+            job,
+            document,
+            &open.workflow,
+            about,
+        )?;
         if let Some(deferred) = deferred {
             let step = serde_json::to_vec(deferred)?;
             fs::write(root.join(&claimed.record.folder).join(STEP), step)?;

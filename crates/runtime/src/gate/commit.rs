@@ -1,10 +1,8 @@
 //! A step of the rules as it is written down, and as it is answered.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
 use phasegate_clients::MAX_REASON;
-use phasegate_engine::answer::{Answer, Until};
+use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::decide;
 use phasegate_engine::definition::MayCancel;
 use phasegate_engine::digest::digest;
@@ -15,8 +13,10 @@ use phasegate_engine::workflow::Workflow;
 
 use super::put::{Attempt, Progress, refusal};
 use super::repeat::follow;
+use super::standing::note_done;
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
+use super::trees::note_checks;
 use super::{Answered, Gate, GateError};
 use crate::fault_point;
 use crate::journal::Line;
@@ -37,8 +37,7 @@ impl Gate<'_> {
         let mut run = self.run_facts(open.run.found, &open.ground, open.read.problem.clone());
         // What was noticed only now counts, too.
         run.tampered = open.run.ledger.tamper.count;
-        let jobs = &open.run.ledger.work.jobs;
-        let world = self.world(&open.workflow, &open.ground, jobs, told, &attempt.ended);
+        let world = self.world(&open.workflow, &open.ground, &open.run.ledger.work, told, attempt);
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
     }
 
@@ -60,9 +59,9 @@ impl Gate<'_> {
         }
         let now = Timestamp::now();
         if event.is_question() {
-            use_up(&mut open.run.ledger, &step.readings);
+            use_up(&mut open, &step.readings);
         }
-        note_trees(&mut open, attempt);
+        note_checks(&mut open, attempt);
         let removed = match self.act_in_the_world(&mut open, event.actor, &step.effects) {
             Ok(removed) => removed,
             // An action that cannot be carried out is refused, and that is written down.
@@ -141,6 +140,7 @@ impl Gate<'_> {
         }
         fault_point::reach("before-effects");
         let removed = self.carry_out(effects)?;
+        self.note_written(&mut open.run.ledger, effects);
         self.enlist(open, by, effects)?;
         Ok(removed)
     }
@@ -156,12 +156,15 @@ fn advance(ledger: &mut Ledger, workflow: &Workflow, step: &Step) -> bool {
     ledger.position.finished = None;
     ledger.position.removed = false;
     let outer = workflow.outer();
-    let ends = outer.phase(&step.to).is_some_and(|phase| outer.get(phase).ends.is_some())
-        && !ledger.is_left_by_hand(&step.to);
-    if ends {
+    let outcome = outer.phase(&step.to).and_then(|phase| outer.get(phase).ends);
+    let outcome = outcome.filter(|_| !ledger.is_left_by_hand(&step.to));
+    if outcome.or(step.answer.outcome()) == Some(Outcome::Done) {
+        note_done(&mut ledger.session);
+    }
+    if outcome.is_some() {
         ledger.session.disown();
     }
-    ends
+    outcome.is_some()
 }
 
 /// The jobs in the background that a step starts, by id.
@@ -173,22 +176,12 @@ fn started(effects: &[Effect]) -> Vec<String> {
     started.collect()
 }
 
-/// Says what the trees are without that the jobs of an event have run on.
-fn note_trees(open: &mut Open, attempt: &Attempt) {
-    let ended = attempt.ended.iter().filter_map(|id| open.run.ledger.work.jobs.get(id));
-    let notes = ended.filter_map(|job| job.ended.as_ref()?.tree_note.as_ref());
-    let run = &open.run.found.id;
-    let notes: BTreeSet<String> =
-        notes.map(|note| format!("run {run}: the tree: {note}")).collect();
-    open.run.notes.extend(notes);
-}
-
 /// Notes which failures have been answered: they count no more.
-fn use_up(ledger: &mut Ledger, readings: &[Reading]) {
+fn use_up(open: &mut Open, readings: &[Reading]) {
     let is_read = |name: &str| readings.iter().any(|it| it.query == format!("check {name}"));
-    let checks = ledger.work.jobs.values_mut().filter(|job| job.manner.bound == Bound::Tree);
-    for check in checks.filter(|check| is_read(&check.name)) {
-        check.used = check.ended.as_ref().is_some_and(|ended| ended.exit_code != Some(0));
+    let jobs = open.run.ledger.work.jobs.values_mut();
+    for check in jobs.filter(|job| job.manner.bound == Bound::Tree && is_read(&job.name)) {
+        check.used = check.passes(&open.workflow) == Some(false);
     }
 }
 

@@ -143,7 +143,7 @@ impl Gate<'_> {
             if let (Some(job), Some(step)) = (&commands, &step) {
                 let deferred = Deferred::new(event, step, Some(&bytes), replaces.clone());
                 open.run.ledger.position.begins_with = Some(job.id.clone());
-                let claimed = self.claim_job(&open, job, "", Some(&deferred))?;
+                let claimed = self.claim_job(&open, job, "", Some(&deferred), None)?;
                 list(&mut open, claimed);
                 let line = line_about(begun(job, event), Timestamp::now());
                 return Ok(Then::Write(open.run.note(line), Created::Waits(job.id.clone())));

@@ -8,6 +8,8 @@ use phasegate_engine::workflow::Workflow;
 
 use super::Runs;
 use crate::paths;
+use crate::project::Project;
+use crate::tree::{Apart, Tree, Written};
 
 /// A place that never exists: there is no evidence in it, and no job can be started there.
 const NOWHERE: &str = ".phasegate/nowhere";
@@ -19,6 +21,14 @@ pub(super) struct Ground {
     pub(super) site: PathBuf,
     /// Patterns of those that count; all where there are none.
     pub(super) scope: Vec<String>,
+}
+
+impl Ground {
+    /// The tree of a run on it.
+    pub(super) fn tree(&self, project: &Project, workflow: &Workflow, written: &Written) -> Tree {
+        let apart = Apart::of(workflow, written).within(&self.scope);
+        Tree::new(&project.root, &self.site, apart)
+    }
 }
 
 impl Runs<'_> {

@@ -14,7 +14,7 @@ use phasegate_engine::functions::filename;
 use phasegate_engine::job::{Bound, Gives, JobKind};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event};
-use phasegate_engine::workflow::{JobSpec, Workflow};
+use phasegate_engine::workflow::Workflow;
 
 use super::ground::Ground;
 use super::put::{Attempt, NO_LIMIT, Progress};
@@ -23,10 +23,9 @@ use super::{Answered, Found, Gate, GateError, Runs};
 use crate::caller::{self, Caller};
 use crate::checks::Checks;
 use crate::exclusive::try_exclusive;
-use crate::jobs::{self, Claimed, Ended, Record, Seen, Spec, Supervisor};
-use crate::ledger::{Last, Ledger};
+use crate::jobs::{self, Claimed, EndStatus, Ended, Record, Seen, Spec, Supervisor};
+use crate::ledger::{Last, Ledger, Work};
 use crate::run::RunId;
-use crate::tree::Tree;
 use crate::variables;
 use crate::world::{ClientReport, World};
 
@@ -78,22 +77,24 @@ impl Runs<'_> {
         Ok((run, id.to_string(), job.role.ok_or_else(unknown)?))
     }
 
-    /// What a decision about a run can look up; the checks in `fresh` have just run for it.
+    /// What a decision about a run can look up, for an event that is put to the rules.
     pub(super) fn world(
         &self,
         workflow: &Workflow,
         ground: &Ground,
-        jobs: &IndexMap<String, Record>,
+        work: &Work,
         told: &ClientReport,
-        fresh: &[String],
+        attempt: &Attempt,
     ) -> Arc<World> {
-        let mut world = World::of(self.project, told.clone()).at(&ground.site).with_jobs(jobs);
+        let mut world =
+            World::of(self.project, told.clone()).at(&ground.site).with_jobs(&work.jobs);
         // A workflow that is not trusted has no checks: not even a look at the tree runs for it.
         let looks = workflow.has_agents() || workflow.checks().next().is_some();
         if looks && self.is_trusted(workflow) {
-            let tree = Tree::new(&self.project.root, &ground.site, Tree::apart(workflow));
-            let tree = tree.of_only(ground.scope.clone());
-            world = world.with_checks(Checks::new(tree, workflow, jobs, fresh));
+            let tree = ground.tree(self.project, workflow, &work.written);
+            let snapshot = attempt.tree.borrow().clone();
+            let checks = Checks::new(tree, snapshot, workflow, work, &attempt.ended);
+            world = world.with_checks(checks);
         }
         Arc::new(world)
     }
@@ -259,6 +260,8 @@ impl Gate<'_> {
         if let Some(ended) = &job.ended {
             tally.micro_dollars = tally.micro_dollars.saturating_add(ended.micro_dollars);
         }
+        self.note_output(&mut open.run.ledger, &job);
+        note_result(&mut open, &job);
         if job.is_over()
             && let Some(deferred) = self.deferred(&job)
         {
@@ -317,9 +320,16 @@ impl Gate<'_> {
                 Effect::Start(job) => {
                     let run = &open.run.found.id;
                     let workflow = &open.workflow;
-                    let ground = (open.ground.site.as_path(), open.ground.scope.as_slice());
-                    let claimed =
-                        Claimed::new(self.project, ground, run, job, &open.before, workflow);
+                    let about = self.about(open, job, None);
+                    let claimed = Claimed::new(
+                        self.project,
+                        &open.ground.site,
+                        run,
+                        job,
+                        &open.before,
+                        workflow,
+                        about,
+                    );
                     let claimed = claimed.map_err(|error| {
                         GateError::Effect(format!("{} cannot be started: {error}", job.id))
                     })?;
@@ -351,18 +361,21 @@ impl Gate<'_> {
             let message = format!("`phasegate trust {}` first: it runs commands", workflow.name);
             return Err(GateError::NotReady(message));
         }
-        let check = workflow.check(name).and_then(JobSpec::fixed);
-        let check = check.ok_or_else(|| GateError::Other(format!("there is no check {name}")))?;
+        let spec = workflow.check(name);
+        let check = spec.and_then(|spec| Some((spec, spec.fixed()?)));
+        let (declared, check) =
+            check.ok_or_else(|| GateError::Other(format!("there is no check {name}")))?;
         let root = &self.project.root;
         let id = RunId { workflow: workflow.name.clone(), name: name.to_string() };
         let Some(alone) = try_exclusive(root, BY_HAND, &id)? else {
             return Err(GateError::NotReady(format!("check {name} is already running")));
         };
         let held = Some(alone.path().to_path_buf());
-        let spec = Spec { run: check.run, keeps_tail: true, held, ..Spec::default() };
+        let counts_tests = check.min_tests.is_some();
+        let spec = Spec { run: check.run, keeps_tail: true, counts_tests, held, ..Spec::default() };
         let folder = format!("{BY_HAND}/{}", filename(&id.to_string()));
         let (ended, _) = jobs::run_attached(root, &folder, &spec, Supervisor::Job)?;
-        Ok(ended.result())
+        Ok(ended.result_of(declared).unwrap_or_else(|| ended.result()))
     }
 
     /// Ends the jobs that a step wants ended, now that it counts.
@@ -400,6 +413,18 @@ pub(super) fn busy(open: &Open) -> Option<String> {
         JobKind::Command => format!("A command of run {run} is running: {}.", job.name),
         _ => format!("A {} is already working on run {run}: {}.", job.kind, job.name),
     })
+}
+
+/// Notes what a check has said about its files. One that was killed has said nothing.
+fn note_result(open: &mut Open, job: &Record) {
+    let Some(ended) = job.ended.as_ref().filter(|_| job.manner.bound == Bound::Tree) else {
+        return;
+    };
+    let has_said =
+        matches!(ended.status, EndStatus::Exited | EndStatus::Failed | EndStatus::TimedOut);
+    if let (true, Some(files), Some(passed)) = (has_said, &ended.tree, job.passes(&open.workflow)) {
+        open.run.ledger.work.flakes.note(&job.name, files, passed);
+    }
 }
 
 /// Writes down what was answered to the end of a job, for the event that wanted it; and tells the

@@ -4,6 +4,7 @@
 //! its client does; then it is answered that the run waits, and the job goes on. What came of it is
 //! in the ledger, for this event or for the next.
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,15 +18,14 @@ use phasegate_engine::step::{Effect, Event, Step};
 use super::repeat::unanswered;
 use super::transaction::{Open, Then};
 use super::{Answered, Found, Gate, GateError};
+use crate::checks::MAX_RUNS;
 use crate::jobs::{self, Record, Seen};
 use crate::paths;
+use crate::tree::Snapshot;
 use crate::words::{Because, sentence};
 
-/// How often one job runs for one event, while what it is bound to changes under it.
-const MAX_RUNS: usize = 2;
-
-/// How many verdicts may follow each other at one stop.
-const MAX_VERDICTS: usize = 3;
+/// How many verdicts at one stop may be against what was reviewed: nobody has answered them in between.
+const MAX_FAILED: usize = 3;
 
 /// How long the jobs of an action may take together: somebody waits for it.
 pub(super) const NO_LIMIT: Duration = Duration::from_hours(24);
@@ -47,16 +47,28 @@ pub(super) struct Attempt {
     pub(super) ended: Vec<String>,
     /// Whose verdict was put to the rules.
     reviewed: Option<String>,
-    /// How many verdicts it has waited for.
-    verdicts: usize,
+    /// How many verdicts it has heard that are no pass.
+    failed: usize,
     /// The job that is not waited for any longer, and why.
     pub(super) given_up: Option<(String, String)>,
+    /// The tree that it is decided on.
+    pub(super) tree: RefCell<Snapshot>,
+    /// A job has ended since the tree was looked at.
+    pub(super) is_dated: Cell<bool>,
 }
 
 impl Attempt {
-    fn new(most: Duration) -> Attempt {
-        let (since, ended) = (Instant::now(), Vec::new());
-        Attempt { since, most, ended, reviewed: None, verdicts: 0, given_up: None }
+    pub(super) fn new(most: Duration) -> Attempt {
+        Attempt {
+            since: Instant::now(),
+            most,
+            ended: Vec::new(),
+            reviewed: None,
+            failed: 0,
+            given_up: None,
+            tree: RefCell::default(),
+            is_dated: Cell::new(false),
+        }
     }
 
     /// A stop, which knows of the verdict that was given for it.
@@ -82,6 +94,8 @@ pub(super) enum Progress {
     Done(Option<Answered>),
     /// The job of this id must end first; then the event is put again.
     Waits(String),
+    /// It is put again at once: the tree has changed under it.
+    Again,
     /// The verdict of this job stands, and the event is put again as if it had just been given.
     Stands(String),
 }
@@ -106,6 +120,7 @@ impl Gate<'_> {
                         ..answered
                     }));
                 }
+                Progress::Again => {}
                 Progress::Stands(name) => attempt.reviewed = Some(name),
                 Progress::Waits(id) => {
                     if let Some(answered) = self.await_job(found, &id, &mut attempt)? {
@@ -198,10 +213,16 @@ impl Gate<'_> {
         attempt: &mut Attempt,
     ) -> Result<Option<Answered>, GateError> {
         attempt.ended.push(id.to_string());
+        attempt.is_dated.set(true);
+        if job.manner.bound != Bound::Tree && job.manner.gives != Gives::Verdict {
+            // It was there to change something.
+            attempt.tree.take();
+        }
         let refused = matches!(job.answer, Some(Answer::Deny { .. }));
         if job.manner.gives == Gives::Verdict {
-            attempt.verdicts += 1;
-            let has_verdict = job.ended.as_ref().is_some_and(|ended| ended.verdict.is_some());
+            let verdict = job.ended.as_ref().and_then(|ended| ended.verdict.as_ref());
+            let has_verdict = verdict.is_some();
+            attempt.failed += usize::from(!verdict.is_some_and(|verdict| verdict.pass));
             attempt.reviewed = (has_verdict && !refused).then(|| job.name.clone());
         }
         let Some(answer) = job.answer.clone().filter(|_| job.manner.alone) else {
@@ -227,6 +248,10 @@ impl Gate<'_> {
             return Ok(None);
         }
         let job = step.wants.take().map(|job| *job).or_else(|| Job::of_commands(&step.effects));
+        let judges = job.as_ref().is_some_and(|job| job.manner.gives == Gives::Verdict);
+        if (job.is_none() || judges) && self.has_moved(open, attempt, step) {
+            return Ok(Some(Then::Nothing(Progress::Again)));
+        }
         let Some(job) = job else { return Ok(None) };
         let known = open.run.ledger.work.jobs.get(&job.id).filter(|known| !known.is_over());
         if let Some((_, why)) = &attempt.given_up {
@@ -249,7 +274,8 @@ impl Gate<'_> {
             return Ok(None);
         }
         let judges = job.manner.gives == Gives::Verdict;
-        if judges && event.is_question() && self.is_unanswered(open, &job) {
+        let tree = || self.tree_now(open, attempt);
+        if judges && event.is_question() && self.is_unanswered(open, &job, tree) {
             if attempt.reviewed.as_ref() != Some(&job.name) {
                 return Ok(Some(Then::Nothing(Progress::Stands(job.name))));
             }
@@ -259,7 +285,7 @@ impl Gate<'_> {
         if judges && !self.may_judge(open, attempt, &job, step) {
             return Ok(None);
         }
-        self.record(open, event, step, &job)
+        self.record(open, event, step, &job, attempt)
     }
 
     /// Whether a step is not taken, because nobody has consented to it or the money is spent.
@@ -307,12 +333,19 @@ impl Gate<'_> {
             step.answer = Answer::allow_saying(Outcome::Fault, why);
             return false;
         }
-        if attempt.verdicts >= MAX_VERDICTS {
+        if attempt.failed >= MAX_FAILED {
             let why = format!(
-                "The rules asked for more than {MAX_VERDICTS} verdicts at one stop. The next one is \
-                 made at the next stop."
+                "The rules asked for another verdict after {MAX_FAILED} at one stop that failed. The next one \
+                 is made at the next stop."
             );
             step.answer = Answer::allow_saying(Outcome::Fault, why);
+            return false;
+        }
+        // A client that waits for nothing still has its first job begun, in the background.
+        if !attempt.ended.is_empty() && attempt.left().is_zero() {
+            let name = format!("{} {}", job.kind, job.name);
+            let why = sentence(&open.run.found.id.to_string(), &step.to, Because::NoTime(&name));
+            step.answer = Answer::waiting(Until::Human, why);
             return false;
         }
         if let Some(file) = &job.file

@@ -15,13 +15,17 @@ use super::transaction::Open;
 use crate::jobs::Record;
 use crate::ledger::Ledger;
 use crate::paths;
-use crate::tree::Tree;
 
 impl Gate<'_> {
     /// Whether the last review of this name failed and was not answered since: the tree is as it left it, nobody
     /// has written anything beside its file, or edited the document. A review whose file is gone cannot be
     /// answered.
-    pub(super) fn is_unanswered(&self, open: &Open, job: &Job) -> bool {
+    pub(super) fn is_unanswered(
+        &self,
+        open: &Open,
+        job: &Job,
+        tree: impl FnOnce() -> Option<String>,
+    ) -> bool {
         let jobs = &open.run.ledger.work.jobs;
         let Some(before) = jobs.get(&job.id) else { return false };
         // A verdict that was refused is nobody's to answer.
@@ -33,7 +37,7 @@ impl Gate<'_> {
         let is_there = before.file.as_ref().is_some_and(|file| self.is_there(file));
         is_there
             && !self.has_neighbour_since(open, before, ended.at)
-            && Tree::of(self.project, &open.workflow).now().as_ref() == Some(left)
+            && tree().as_ref() == Some(left)
     }
 
     /// Whether there is something new beside the file of a review. The tree does not tell where git ignores

@@ -1,5 +1,6 @@
 //! What is shown of a run: texts of its workflow, and what programs are told with every answer.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use phasegate_engine::decide::{RunFacts, guidance, render};
@@ -10,7 +11,10 @@ use phasegate_engine::workflow::{TextId, Workflow};
 use super::document::Read;
 use super::ground::Ground;
 use super::jobs;
+use super::put::{Attempt, NO_LIMIT};
 use super::{Found, GateError, Runs};
+use crate::ledger::Work;
+use crate::tree::{Tree, Written};
 use crate::world::{ClientReport, World};
 
 impl Runs<'_> {
@@ -64,6 +68,16 @@ impl Runs<'_> {
         Ok(render(workflow, text, None, event, &RunFacts::default(), world)?)
     }
 
+    /// The inputs of a workflow's checks that match no file of the project, each with its place in the definition.
+    pub fn unmatched_inputs(&self, workflow: &Workflow) -> Vec<(String, Range<usize>)> {
+        let inputs: Vec<_> = workflow.checks().flat_map(|check| check.inputs.clone()).collect();
+        let tree = Tree::of(self.project, workflow, &Written::default());
+        let look = (!inputs.is_empty()).then(|| tree.look().ok()).flatten();
+        let is_unmatched =
+            |(input, _): &(String, _)| look.as_ref().is_some_and(|look| !look.has(input));
+        inputs.into_iter().filter(is_unmatched).collect()
+    }
+
     /// What a text about a run can look up: its jobs as they are now.
     fn seen_now(
         &self,
@@ -72,7 +86,8 @@ impl Runs<'_> {
         ground: &Ground,
         told: &ClientReport,
     ) -> Arc<World> {
-        self.world(workflow, ground, &self.jobs_of(found), told, &[])
+        let work = Work { jobs: self.jobs_of(found), ..found.ledger.work.clone() };
+        self.world(workflow, ground, &work, told, &Attempt::new(NO_LIMIT))
     }
 
     /// What a text about a run sees as `run`, with what stands in the way of actions.

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::params;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Actor, Event, Step};
+use phasegate_engine::step::{Actor, Event};
 use phasegate_engine::workflow::{Does, Workflow};
 
 use super::create::{Beginning, Created};
@@ -19,7 +19,7 @@ use super::{Found, Gate, GateError, Runs};
 use crate::baseline::Baseline;
 use crate::bindings;
 use crate::catalog::Entry;
-use crate::ledger::{Ledger, Paused, Stands};
+use crate::ledger::{Ledger, Paused, Session, Stands};
 use crate::paused;
 use crate::run::{RunId, plain_name};
 use crate::trust;
@@ -305,7 +305,7 @@ impl Gate<'_> {
             _ => None,
         });
         let baseline = run.ledger.session.stands.as_ref().and_then(|it| it.baseline.clone());
-        let stands = Some(Stands { baseline, prompted: None });
+        let stands = Some(Stands { baseline, ..Stands::default() });
         let replaces = self.workspace.version(&run.place)?;
         let beginning = Beginning { workflow: &workflow, text, event: &event, replaces, stands };
         // Where another process was faster, the run is there, and is asked.
@@ -373,12 +373,11 @@ pub(super) fn rests(run: &Found, told: &ClientReport, after_block: Option<bool>)
     run.ledger.outcome() == Some(Outcome::Done) || run.ledger.has_given_up() && (heard() || seen())
 }
 
-/// Keeps the tree with which the run of a standing gate is done, as its next baseline.
-pub(super) fn note_done(open: &mut Open, step: &Step, seen: Option<&Baseline>) {
-    if let Some(stands) = &mut open.run.ledger.session.stands
-        && step.answer.outcome() == Some(Outcome::Done)
-    {
-        stands.baseline = seen.cloned().or(stands.baseline.take());
+/// Keeps the tree with which the run of a standing gate is done, as its next baseline: the one of the stop
+/// that it was asked about last, also where a job has brought it to its end since.
+pub(super) fn note_done(session: &mut Session) {
+    if let Some(stands) = &mut session.stands {
+        stands.baseline = stands.seen.take().or(stands.baseline.take());
     }
 }
 

@@ -16,7 +16,7 @@ use super::commit::given;
 use super::jobs::busy;
 use super::put::{Attempt, Progress};
 use super::sessions::{Standing, standing};
-use super::standing::{Sight, note_done, rests};
+use super::standing::{Sight, rests};
 use super::transaction::{Open, Then, line_about};
 use super::waits::{note, wait};
 use super::{Answered, Found, Gate, GateError};
@@ -232,6 +232,9 @@ impl Gate<'_> {
             }
             open.run.ledger.session.owner = Some(Owner { session: session.clone(), seen: now });
         }
+        if let Some(stands) = &mut open.run.ledger.session.stands {
+            stands.seen = seen.cloned();
+        }
         // What another session was told does not count against this one.
         if !open.run.ledger.has_blocked(&stop.session) {
             open.run.ledger.session.last_block = None;
@@ -274,7 +277,6 @@ impl Gate<'_> {
         self.govern(&mut open, stop, new.as_deref(), &mut step, now);
         let new = new.filter(|_| step.changed);
         open.run.ledger.session.delivered.clone_from(&stop.delivery);
-        note_done(&mut open, &step, seen);
         self.commit(open, &event, step, new, attempt)
     }
 

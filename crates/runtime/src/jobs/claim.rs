@@ -18,13 +18,12 @@ use phasegate_engine::functions::filename;
 use phasegate_engine::job::{self, Bound, CommandRun, Gives, Job};
 use phasegate_engine::workflow::{CommandLine, Workflow};
 
-use super::{FOLDER, POLL, Record, SUPERVISE, Seen, Spec, place, token, write};
+use super::{About, FOLDER, POLL, Record, SUPERVISE, Seen, Spec, place, read, token, write};
 use crate::fault_point;
 use crate::outside;
 use crate::paths;
 use crate::project::Project;
 use crate::run::RunId;
-use crate::tree::Tree;
 use crate::variables;
 use crate::workspace::topics;
 
@@ -75,6 +74,14 @@ impl Record {
         if folder.join("started.json").exists() || folder.join("end.json").exists() {
             return Ok(None);
         }
+        // What the tree was when the job was recorded says nothing about the tree as it is now.
+        let job = folder.join("job.json");
+        if let Some(mut spec) = read::<Spec>(&job)
+            && let Some(about) = &mut spec.about
+        {
+            (about.before, about.starter) = (None, std::process::id());
+            write(&job, &spec)?;
+        }
         let (id, record) = (id.to_string(), self.clone());
         let mut claimed = Claimed { id, record, secret: None, lock, unwritten: None };
         claimed.arm()?;
@@ -87,11 +94,12 @@ impl Claimed {
     /// start gives the lock up.
     pub(crate) fn new(
         project: &Project,
-        (site, scope): (&Path, &[String]),
+        site: &Path,
         run: &RunId,
         job: &Job,
         document: &str,
         workflow: &Workflow,
+        about: Option<About>,
     ) -> io::Result<Claimed> {
         let root = &project.root;
         let name = format!("{}-{}", filename(&job.id), topics::new_id()?);
@@ -114,11 +122,11 @@ impl Claimed {
                 .collect(),
             answers: judges,
             verdict: job.file.clone().filter(|_| judges),
-            tree: (job.manner.bound == Bound::Tree || judges).then(|| Tree::apart(workflow)),
+            about,
             keeps_tail: job.manner.bound == Bound::Tree || job.manner.alone,
+            counts_tests: job.min_tests.is_some(),
             held: None,
             site: (site != root).then(|| site.to_path_buf()),
-            scope: scope.to_vec(),
         };
         write(&full.join("job.json"), &spec)?;
         let lock =
@@ -132,6 +140,7 @@ impl Claimed {
             facts: job.facts.clone(),
             folder,
             run,
+            inputs: job.inputs.clone(),
             file: job.file.clone(),
             model: job.model.clone(),
             timeout: job.timeout,

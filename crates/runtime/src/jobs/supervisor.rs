@@ -2,7 +2,7 @@
 //! end. What came of a job is what the kernel told its supervisor, never what the job says.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use phasegate_clients::{Cost, Judged};
 use phasegate_engine::digest::digest;
 use phasegate_engine::job::CommandRun;
+use phasegate_engine::test_count::{Counter, TestCount};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -27,7 +28,7 @@ use crate::fault_point;
 use crate::outside::{self, MAX_RECORD};
 use crate::paths;
 use crate::proc;
-use crate::tree::Tree;
+use crate::tree::{Apart, Content, Tree, in_tree};
 use crate::variables;
 
 /// How much of the end of a log is searched for what an agent has cost.
@@ -56,21 +57,36 @@ pub struct Spec {
     /// The file that it writes, and judges in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
-    /// Its result is about the tree without what matches these patterns.
+    /// What its result is about, where that is the tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tree: Option<Vec<String>>,
-    /// And about files that match these; about all where there are none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub scope: Vec<String>,
+    pub about: Option<About>,
     /// The end of its log is kept with the result.
     #[serde(default)]
     pub keeps_tail: bool,
+    /// The tests that have run are counted, by what it prints.
+    #[serde(default)]
+    pub counts_tests: bool,
     /// The tree that it works on, where that is not the project's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<PathBuf>,
     /// A lock: when nobody holds it any more, nobody wants the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<PathBuf>,
+}
+
+/// The files that the result of a job is about.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct About {
+    pub(crate) apart: Apart,
+    /// Patterns of the files; all files where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) inputs: Vec<String>,
+    /// What they are known by, where the process that starts the job has just looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<String>,
+    /// The process that starts the job, and waits for it.
+    #[serde(default)]
+    pub(crate) starter: u32,
 }
 
 impl Spec {
@@ -121,11 +137,8 @@ pub fn supervise(root: &Path, folder: &str, is_session: bool) -> io::Result<()> 
 
 impl Supervised<'_> {
     fn supervise(&self) -> io::Result<()> {
-        let tree =
-            self.spec.tree.clone().map(|apart| {
-                Tree::new(self.root, self.site(), apart).of_only(self.spec.scope.clone())
-            });
-        let (before, no_tree) = match tree.as_ref().map(Tree::look) {
+        let about = self.spec.about.as_ref();
+        let (before, no_tree) = match about.map(|about| self.files(about)) {
             None => (None, None),
             Some(Ok(before)) => (Some(before), None),
             Some(Err(why)) => (None, Some(why)),
@@ -140,16 +153,14 @@ impl Supervised<'_> {
             None => (None, None),
             Some(file) => match self.judge(&end, file) {
                 Ok((mut verdict, cost)) => {
-                    let left = || tree.as_ref().and_then(Tree::now);
+                    let left = || self.left(about?, file, &verdict);
                     verdict.left = if verdict.pass { None } else { left() };
                     (Some((verdict, cost)), None)
                 }
                 Err(why) => (None, Some(why)),
             },
         };
-        // A verdict is about the tree as the judge has found it; a check holds for a tree that stays.
-        let is_same = |tree: &Tree| self.spec.verdict.is_some() || tree.now() == before;
-        let tree = tree.filter(is_same).and_then(|_| before.clone());
+        let tree = before.filter(|before| about.is_some_and(|about| self.holds(about, before)));
         let (verdict, cost) = judged.unzip();
         let cost = cost.unwrap_or_else(|| {
             let printed = tail(&self.folder.join("log"), MAX_SEARCHED).unwrap_or_default();
@@ -173,11 +184,39 @@ impl Supervised<'_> {
             tree,
             no_tree,
             tree_note: tree_note.flatten(),
+            tests: self.spec.counts_tests.then(|| tests_in(&self.folder.join("log"))),
             tail: if self.spec.keeps_tail { self.tail(&end) } else { String::new() },
             verdict,
             problem,
         };
         write(&self.folder.join("end.json"), &ended)
+    }
+
+    /// The files that the result is about, as they are before the job runs.
+    fn files(&self, about: &About) -> Result<Content, String> {
+        if let Some(name) = about.before.clone() {
+            return Ok(Content { name, note: None });
+        }
+        let look = Tree::new(self.root, self.site(), about.apart.clone()).look()?;
+        Ok(look.content(&about.inputs))
+    }
+
+    /// The tree as a review has left it, without what the reviewer wrote.
+    fn left(&self, about: &About, file: &str, verdict: &Verdict) -> Option<String> {
+        let mut about = About { before: None, ..about.clone() };
+        about.apart.written.note(&in_tree(self.site(), file), verdict.digest.clone());
+        Some(self.files(&about).ok()?.name)
+    }
+
+    /// Whether the result is about the files as they were before. A verdict is about the tree as the judge has
+    /// found it. A check holds for files that stay; a starter that still waits looks at them itself, once for
+    /// all its checks.
+    fn holds(&self, about: &About, before: &str) -> bool {
+        let parent = rustix::process::getppid().map(rustix::process::Pid::as_raw_nonzero);
+        let is_awaited = parent.is_some_and(|pid| i64::from(pid.get()) == i64::from(about.starter));
+        let fresh = || self.files(&About { before: None, ..about.clone() });
+        let is_same = || fresh().is_ok_and(|now| now.name == before);
+        self.spec.verdict.is_some() || is_awaited || is_same()
     }
 
     /// Runs the commands, one after the other, while each ends well.
@@ -301,6 +340,20 @@ impl Supervised<'_> {
         let written = written.ok_or_else(|| format!("it gave a verdict, but wrote no {file}"))?;
         Ok((Verdict { pass, digest: digest(&written), ..Verdict::default() }, cost))
     }
+}
+
+/// How many tests have run, by what is in a log.
+fn tests_in(log: &Path) -> TestCount {
+    let mut counter = Counter::default();
+    if let Ok((log, _)) = outside::open(log) {
+        let mut lines = BufReader::new(log);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            counter.line(&String::from_utf8_lossy(&line));
+            line.clear();
+        }
+    }
+    counter.count()
 }
 
 /// Which file our stdin is.

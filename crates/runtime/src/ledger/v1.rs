@@ -84,6 +84,7 @@ impl From<Agent> for Record {
             facts: old.facts,
             folder: format!("{FOLDER}/{}", old.folder),
             run,
+            inputs: Vec::new(),
             file: None,
             model: None,
             timeout: old.timeout,
@@ -147,6 +148,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
         work: Work {
             tally: old.tally,
             jobs: old.agents.into_iter().map(|(id, agent)| (id, agent.into())).collect(),
+            ..Work::default()
         },
     })
 }

@@ -8,18 +8,20 @@
 //! be set. Where a file was changed so lately that another change could bear the same time, its digest is not
 //! remembered.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use phasegate_engine::digest::digest_of;
 use phasegate_engine::glob;
 use sha1_smol::{Digest, Sha1};
 
+use super::Apart;
 use crate::git;
 use crate::outside::{self, MAX_RECORD};
 use crate::paths::{self, Walk};
@@ -33,7 +35,7 @@ const PIECE: usize = 1 << 20;
 /// How many files are named that cannot be read.
 const MAX_NAMED: usize = 3;
 
-/// The content of a tree as it is now.
+/// The content of a tree, or of some of its files.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
     /// What it is known by.
@@ -42,92 +44,162 @@ pub(crate) struct Content {
     pub(crate) note: Option<String>,
 }
 
-/// The tree of the project at `root`, without the files that match a pattern in `apart`, and of those in `only`
-/// alone where there are some. What is remembered
-/// of it is kept in `memory`.
-///
-/// # Errors
-/// Where its files cannot be listed.
-pub(crate) fn look(
-    root: &Path,
-    memory: &Path,
-    (apart, only): (&[String], &[String]),
-) -> Result<Content, String> {
-    let Gathered { files, beside, notes } = gather(root, memory, (apart, only), &[])?;
-    let mut name = files.digest().to_string();
-    if !beside.is_empty() {
-        let all = [&name].into_iter().chain(&beside).map(String::as_bytes);
-        name = digest_of(all);
-        name.truncate(40);
-    }
-    let note = (!notes.is_empty()).then(|| notes.join("; "));
-    Ok(Content { name, note })
-}
-
-/// The files of a tree, and what is to be known about them.
-pub(super) struct Gathered {
-    pub(super) files: Folder,
+/// A look at a tree: which files it has. What is in them is read once it is asked for.
+#[derive(Debug)]
+pub(crate) struct Look {
+    root: PathBuf,
+    /// Where the digests of files are remembered.
+    memory: PathBuf,
+    paths: Vec<String>,
+    apart: Apart,
     /// What the tree's name must tell and git's would not.
     beside: Vec<String>,
     notes: Vec<String>,
+    known: Mutex<Known>,
 }
 
-/// Looks at every file of the tree, as [`look`] does, and at these, whether git ignores them or not.
-///
-/// # Errors
-/// Where its files cannot be listed.
-pub(super) fn gather(
-    root: &Path,
-    memory: &Path,
-    (apart, only): (&[String], &[String]),
-    named: &[String],
-) -> Result<Gathered, String> {
-    let mut notes: Vec<String> = Vec::new();
-    let mut beside: Vec<String> = Vec::new();
-    let all = || Walk::new(root).files("**").map_err(|why| why.to_string());
-    let listed = match git::files(root) {
-        Ok(Some(files)) => {
-            beside.extend(files.ignoring);
-            notes.extend(files.notes);
-            files.paths
+#[derive(Debug)]
+struct Known {
+    memory: Memory,
+    /// What was asked for, by the patterns of the files.
+    contents: BTreeMap<Vec<String>, Content>,
+}
+
+impl Look {
+    /// Looks at the tree at `root`, without what is apart from it.
+    ///
+    /// # Errors
+    /// Where its files cannot be listed.
+    pub(super) fn new(root: &Path, memory: &Path, apart: &Apart) -> Result<Look, String> {
+        let (mut notes, mut beside) = (Vec::new(), Vec::new());
+        let all = || Walk::new(root).files("**").map_err(|why| why.to_string());
+        let mut paths = match git::files(root) {
+            Ok(Some(files)) => {
+                beside.extend(files.ignoring);
+                notes.extend(files.notes);
+                files.paths
+            }
+            Ok(None) => all()?,
+            Err(why) => {
+                notes.push(format!(
+                    "ignored files are a part of it, since git cannot list it ({why})"
+                ));
+                all()?
+            }
+        };
+        let patterns = Patterns::new(&apart.patterns);
+        let only = Patterns::new(&apart.only);
+        let is_meant = |path: &str| apart.only.is_empty() || only.fit(path);
+        paths
+            .retain(|path| is_meant(path) && !patterns.fit(path) && !apart.has_written(root, path));
+        let known = Known { memory: Memory::read(memory), contents: BTreeMap::new() };
+        let (root, memory) = (root.to_path_buf(), memory.to_path_buf());
+        let apart = apart.clone();
+        Ok(Look { root, memory, paths, apart, beside, notes, known: Mutex::new(known) })
+    }
+
+    /// The content of the files that match one of some patterns; of all files where there are none. Patterns
+    /// that match no file would make a result that holds forever, so that they mean all files, too.
+    pub(crate) fn content(&self, inputs: &[String]) -> Content {
+        // A poisoned lock guards a memory, of which nothing is lost but time.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(content) = known.contents.get(inputs) {
+            return content.clone();
         }
-        Ok(None) => all()?,
-        Err(why) => {
-            notes.push(format!("ignored files are a part of it, since git cannot list it ({why})"));
-            all()?
+        let patterns = Patterns::new(inputs);
+        let is_meant = |path: &&String| inputs.is_empty() || patterns.fit(path);
+        let mut meant: Vec<&String> = self.paths.iter().filter(is_meant).collect();
+        let mut notes = self.notes.clone();
+        if meant.is_empty() && !inputs.is_empty() {
+            let named = inputs.join(", ");
+            notes.push(format!("no file matches the inputs {named}, so that all files count"));
+            meant = self.paths.iter().collect();
         }
-    };
-    let prefixes: Vec<(&str, &String)> =
-        apart.iter().map(|pattern| (glob::fixed_prefix(pattern), pattern)).collect();
-    let is_apart = |path: &str| {
+        let content = self.digest(&meant, &mut known.memory, notes);
+        known.contents.insert(inputs.to_vec(), content.clone());
+        content
+    }
+
+    /// All files, and these, whether git ignores them or not.
+    pub(super) fn files(&self, named: &[String]) -> Folder {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let patterns = Patterns::new(&self.apart.patterns);
+        let is_part = |path: &&String| {
+            paths::inside(&self.root, path).is_ok()
+                && !patterns.fit(path)
+                && !self.apart.has_written(&self.root, path)
+        };
+        let all: Vec<&String> = self.paths.iter().chain(named.iter().filter(is_part)).collect();
+        let files = self.gather(&all, &mut known.memory).0;
+        known.memory.keep(&self.memory, &self.paths);
+        files
+    }
+
+    /// Files as they are, and those that cannot be read: the path, what is known of it, and why.
+    fn gather(&self, paths: &[&String], memory: &mut Memory) -> (Folder, Vec<Unread>) {
+        let (mut files, mut unread) = (Folder::default(), Vec::new());
+        for path in paths {
+            match memory.content(&self.root, path) {
+                Ok(Some((mode, digest))) => files.add(path, mode, digest),
+                Ok(None) => {}
+                Err((mark, error)) => unread.push(((*path).clone(), mark, error)),
+            }
+        }
+        (files, unread)
+    }
+
+    fn digest(&self, paths: &[&String], memory: &mut Memory, mut notes: Vec<String>) -> Content {
+        let (files, unread) = self.gather(paths, memory);
+        let mut beside = self.beside.clone();
+        beside.extend(unread.iter().map(|(path, mark, _)| format!("{path} {mark:?}")));
+        let mut unread: Vec<String> =
+            unread.iter().map(|(path, _, error)| format!("{path} ({error})")).collect();
+        memory.keep(&self.memory, &self.paths);
+        if !unread.is_empty() {
+            let more = unread.len().saturating_sub(MAX_NAMED);
+            unread.truncate(MAX_NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            notes.push(format!(
+                "what cannot be read is not a part of it: {}{more}",
+                unread.join(", ")
+            ));
+        }
+        let mut name = files.digest().to_string();
+        if !beside.is_empty() {
+            let all = [&name].into_iter().chain(&beside).map(String::as_bytes);
+            name = digest_of(all);
+            name.truncate(40);
+        }
+        Content { name, note: (!notes.is_empty()).then(|| notes.join("; ")) }
+    }
+
+    /// Whether a file of the tree matches a pattern.
+    pub(crate) fn has(&self, pattern: &str) -> bool {
+        let pattern = [pattern.to_string()];
+        let pattern = Patterns::new(&pattern);
+        self.paths.iter().any(|path| pattern.fit(path))
+    }
+
+    /// Everything that was asked for, by the patterns of the files.
+    pub(super) fn contents(&self) -> BTreeMap<Vec<String>, Content> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).contents.clone()
+    }
+}
+
+/// Patterns of paths. Most paths differ from most patterns in their beginning, which is cheap to see.
+struct Patterns<'p>(Vec<(&'p str, &'p String)>);
+
+impl Patterns<'_> {
+    fn new(patterns: &[String]) -> Patterns<'_> {
+        Patterns(patterns.iter().map(|it| (glob::fixed_prefix(it), it)).collect())
+    }
+
+    fn fit(&self, path: &str) -> bool {
         let fits = |(prefix, pattern): &(&str, &String)| {
             path.starts_with(prefix) && glob::matches(pattern, path)
         };
-        prefixes.iter().any(fits)
-    };
-    let mut known = Memory::read(memory);
-    let (mut files, mut unread) = (Folder::default(), Vec::new());
-    let named = named.iter().filter(|path| paths::inside(root, path).is_ok());
-    for path in listed.iter().chain(named).filter(|path| !is_apart(path)) {
-        match known.content(root, path) {
-            // Looked at all the same: the memory is that of all trees of this folder.
-            _ if !only.is_empty() && !only.iter().any(|it| glob::matches(it, path)) => {}
-            Ok(Some((mode, digest))) => files.add(path, mode, digest),
-            Ok(None) => {}
-            Err((mark, error)) => {
-                beside.push(format!("{path} {mark:?}"));
-                unread.push(format!("{path} ({error})"));
-            }
-        }
+        self.0.iter().any(fits)
     }
-    known.keep(memory);
-    if !unread.is_empty() {
-        let more = unread.len().saturating_sub(MAX_NAMED);
-        unread.truncate(MAX_NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        notes.push(format!("what cannot be read is not a part of it: {}{more}", unread.join(", ")));
-    }
-    Ok(Gathered { files, beside, notes })
 }
 
 /// A folder as git records it.
@@ -188,16 +260,17 @@ fn object(kind: &str, size: u64, body: &[u8]) -> Digest {
 /// What tells one state of a file from another: its number, size, and times.
 type Mark = (u64, u64, i128, i128);
 
+/// A file that cannot be read, what is known of it, and why.
+type Unread = (String, Mark, io::Error);
+
 /// The mode and the digest of a file.
 type Entry = (&'static str, Digest);
 
 /// The digests of files, by path.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Memory {
     known: HashMap<String, (Mark, Digest)>,
-    /// The files that were asked about, as they are now.
-    now: HashMap<String, (Mark, Digest)>,
-    /// Something is not as it was.
+    /// It is not what was remembered.
     is_new: bool,
 }
 
@@ -212,7 +285,7 @@ impl Memory {
                 (next()?.parse().ok()?, next()?.parse().ok()?, time(next()?)?, time(next()?)?);
             Some((next()?.to_string(), (mark, digest)))
         });
-        Memory { known: known.collect(), ..Memory::default() }
+        Memory { known: known.collect(), is_new: false }
     }
 
     /// What is at a path, as git records it: its mode and its digest; none where that is nothing. Where it
@@ -231,25 +304,29 @@ impl Memory {
         }
         let mode = if meta.mode() & 0o100 == 0 { "100644" } else { "100755" };
         if let Some((_, digest)) = self.known.get(path).filter(|(known, _)| *known == mark) {
-            self.now.insert(path.to_string(), (mark, *digest));
             return Ok(Some((mode, *digest)));
         }
-        self.is_new = true;
         let (digest, before) = hash(&full).map_err(|error| (mark, error))?;
         // What was read is what the mark is about, unless it changed in between.
         if before == mark && mark.2.max(mark.3) + SETTLED < now() {
-            self.now.insert(path.to_string(), (mark, digest));
+            self.known.insert(path.to_string(), (mark, digest));
+            self.is_new = true;
         }
         Ok(Some((mode, digest)))
     }
 
-    /// Remembers it. What is lost of it costs only time.
-    fn keep(&self, place: &Path) {
-        if !self.is_new && self.now.len() == self.known.len() {
+    /// Remembers it, without files that are no longer there. What is lost of it costs only time.
+    fn keep(&mut self, place: &Path, paths: &[String]) {
+        if !self.is_new {
             return;
         }
-        let mut text = String::new();
-        for (path, ((number, size, modified, changed), digest)) in &self.now {
+        if self.known.len() > paths.len() {
+            let there: HashSet<&String> = paths.iter().collect();
+            self.known.retain(|path, _| there.contains(path));
+        }
+        self.is_new = false;
+        let mut text = String::with_capacity(self.known.len() * 128);
+        for (path, ((number, size, modified, changed), digest)) in &self.known {
             let _ = write!(text, "{digest} {number} {size} {modified} {changed} {path}\0");
         }
         // A name of its own: several processes may look at once.

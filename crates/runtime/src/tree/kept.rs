@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use phasegate_engine::changes::{Changed, Changes};
 use phasegate_engine::digest::digest;
 
-use super::{Tree, content};
+use super::Tree;
 use crate::outside::{self, MAX_SETTINGS};
 use crate::{git, paths};
 
@@ -83,8 +83,7 @@ impl Tree {
 
     /// What the files are known by now, and each of them.
     fn entries(&self, beside: &[String]) -> Result<(String, Vec<Entry>), String> {
-        let files =
-            content::gather(&self.root, &self.memory()?, (&self.apart, &self.only), beside)?.files;
+        let files = self.look()?.files(beside);
         Ok((files.digest().to_string(), files.entries()))
     }
 
@@ -287,6 +286,7 @@ fn said(mut command: Command, input: &[u8]) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use super::super::Apart;
     use super::*;
 
     fn git(root: &Path, arguments: &[&str]) {
@@ -311,7 +311,8 @@ mod tests {
         git(&root, &["add", "-A"]);
         git(&root, &["commit", "-qm", "a"]);
         fs::write(root.join("dirty.txt"), "mine\n").unwrap();
-        let tree = Tree::new(&root, &root, vec![".phasegate/**".into()]);
+        let patterns = vec![".phasegate/**".into()];
+        let tree = Tree::new(&root, &root, Apart { patterns, ..Apart::default() });
         (folder, tree)
     }
 
@@ -376,7 +377,7 @@ mod tests {
         assert!(tree.changes(&"0".repeat(40), &[]).is_err());
         let bare = tempfile::tempdir().unwrap();
         let root = bare.path().canonicalize().unwrap();
-        assert_eq!(Tree::new(&root, &root, Vec::new()).keep(&[]), Ok(None));
+        assert_eq!(Tree::new(&root, &root, Apart::default()).keep(&[]), Ok(None));
         drop(folder);
     }
 }
