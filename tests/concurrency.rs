@@ -123,9 +123,8 @@ fn an_edit_while_files_are_moved_is_told_and_the_action_can_be_repeated() {
     let tasks = crate::tasks::Tasks::new();
     tasks.plan("one");
     let place = format!("{}/state.json", crate::tasks::DIR);
-    let mut edited = tasks.state();
-    edited["note"] = json!("by the agent");
-    tasks.scene.file("edited.json", edited.to_string());
+    let edited = tasks.scene.read(&place).replacen('{', r#"{"note": "by the agent","#, 1);
+    tasks.scene.file("edited.json", edited);
     let mut command = tasks.scene.command();
     command.args(["task", "redo"]).env("PHASEGATE_TRUST_ALL", "1");
     command.env("PHASEGATE_FAULT_POINT", "after-journal");

@@ -190,14 +190,7 @@ fn constants_in_the_configuration_have_the_right_type() {
 
 #[test]
 fn every_rule_of_the_gate_names_tests_that_exist() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests");
-    let files = |folder: &Path| -> Vec<std::path::PathBuf> {
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
-    };
-    let nested = files(&folder).into_iter().filter(|path| path.is_dir());
-    let nested = nested.flat_map(|folder| files(&folder));
-    let sources = files(&folder).into_iter().chain(nested);
-    let sources: String = sources.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
+    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests"));
     let docs = include_str!("../docs/gate.md");
     let (_, table) = docs.split_once("| rule | tests |").unwrap();
     let mut rules = 0;
@@ -208,6 +201,46 @@ fn every_rule_of_the_gate_names_tests_that_exist() {
         }
     }
     assert_eq!(rules, 10);
+}
+
+/// Every row of `docs/conformance` names what shows it: tests, or cases of its workflow.
+#[test]
+fn every_statement_names_tests_and_cases_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let sources = sources(&root.join("tests"));
+    let mut rows = 0;
+    for page in std::fs::read_dir(root.join("docs/conformance")).unwrap().flatten() {
+        let path = page.path();
+        let workflow = path.file_stem().unwrap().to_str().unwrap();
+        let cases = sources_of(&root.join(format!("workflows/{workflow}/cases")));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let is_row = |line: &&str| line.starts_with("| ") && !line.starts_with("| #");
+        for row in text.lines().filter(is_row) {
+            rows += 1;
+            let shown = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+            let names: Vec<&str> = shown.split('`').skip(1).step_by(2).collect();
+            assert!(!names.is_empty(), "{workflow}: nothing shows {row}");
+            for name in names {
+                let is_test = sources.contains(&format!("fn {name}("));
+                let is_case = cases.contains(&format!("name = \"{name}\""));
+                assert!(is_test || is_case, "{workflow}: there is no test or case {name:?}");
+            }
+        }
+    }
+    assert!(rows > 200, "{rows} rows");
+}
+
+/// The text of all files in a folder.
+fn sources_of(folder: &Path) -> String {
+    let files = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    files.filter_map(|path| std::fs::read_to_string(path).ok()).collect()
+}
+
+/// The text of all tests.
+fn sources(folder: &Path) -> String {
+    let nested = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let nested = nested.filter(|path| path.is_dir()).map(|folder| sources_of(&folder));
+    sources_of(folder) + &nested.collect::<String>()
 }
 
 /// A workflow with something that has a prompt, whose file is missing.

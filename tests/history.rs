@@ -149,7 +149,7 @@ fn a_document_that_is_set_back_is_an_edit() {
     // The text is what it was before the step, and is not taken for a step that was never done.
     let said = scene.stop();
     let message = said.json["systemMessage"].as_str().unwrap_or_default();
-    assert!(message.contains("`phase` was changed"), "{said:?}");
+    assert!(message.contains("`phase` is \"triage\" now; it was \"aggregation\""), "{said:?}");
 }
 
 #[test]

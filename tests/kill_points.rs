@@ -311,7 +311,7 @@ fn an_action_that_starts_a_worker() {
             finished(tasks) || {
                 // What is refused settles the run all the same.
                 let jobs = tasks.scene.ok(&["jobs", "--all"]);
-                let next = if jobs.contains("worker.planner") { "test" } else { "plan" };
+                let next = if jobs.contains("planning-1") { "test" } else { "plan" };
                 let mut command = tasks.scene.command();
                 command.args(["task", next]).env("PHASEGATE_TRUST_ALL", "1");
                 finish(tasks.scene.spawn(command, b""));

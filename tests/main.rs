@@ -46,4 +46,5 @@ mod trees;
 mod triage_run;
 mod waits;
 mod watchdog;
+mod witness;
 mod words;

@@ -150,6 +150,7 @@ fn the_last_message_comes_from_the_payload_first_and_from_the_transcript_second(
     scene.hook(&payload).allows_saying("is done");
 }
 
+/// A path may come from a document, so one that leads out opens nothing: it satisfies no guard.
 #[test]
 fn evidence_never_leads_out_of_the_project() {
     for (path, text) in
@@ -159,7 +160,9 @@ fn evidence_never_leads_out_of_the_project() {
         let gate = NOTES.replace("not exists('NOTES.md')", &format!("exists('{path}')"));
         scene.file(".phasegate/workflows/notes.toml", gate);
         scene.file(".phasegate/notes/notes.json", r#"{"phase":"working"}"#);
-        scene.stop().allows_saying(text);
+        scene.stop().blocks("NOTES.md has only 0 characters");
+        let why = scene.ok(&["why"]);
+        assert!(why.contains(text), "{why}");
     }
 }
 

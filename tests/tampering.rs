@@ -336,3 +336,157 @@ fn an_agent_is_known_by_what_is_above_it_where_its_own_environment_is_empty() {
     let said = run(&["/bin/sh", "plain", "bin/gemini"], None);
     assert!(said.contains("there is no terminal"), "{said}");
 }
+
+/// A release that a person approves.
+const RELEASE: &str = r#"
+name = "rel"
+about = "Nothing is released before a person has approved it."
+initial = "building"
+
+[action.approve]
+about = "Approve the release."
+by = "human"
+
+[phase.building]
+rules = [
+  { on = "stop", when = "not exists('built')", block = "Build it." },
+  { on = "stop", goto = "approval" },
+]
+[phase.approval]
+rules = [
+  { on = "approve", goto = "releasing" },
+  { on = "stop", wait = "human", message = "Somebody has to approve it." },
+]
+[phase.releasing]
+rules = [
+  { on = "stop", when = "not exists('released')", block = "Release it." },
+  { on = "stop", goto = "done", allow = "done" },
+]
+[phase.done]
+final = true
+"#;
+
+const RELEASED: &str = ".phasegate/rel/rel.json";
+
+fn before_approval(more: &str) -> Scene {
+    let scene = Scene::new();
+    scene.file(
+        ".phasegate/workflows/rel.toml",
+        RELEASE.replace("initial =", &format!("{more}initial =")),
+    );
+    scene.file("built", "").ok(&["rel", "start"]);
+    scene.stop().allows_saying("has to approve it");
+    scene
+}
+
+/// Writes the phase by hand.
+fn set_phase(scene: &Scene, from: &str, to: &str) {
+    let (from, to) = (format!("\"phase\": \"{from}\""), format!("\"phase\": \"{to}\""));
+    let text = scene.read(RELEASED);
+    assert!(text.contains(&from), "{text}");
+    scene.file(RELEASED, text.replace(&from, &to));
+}
+
+#[test]
+fn an_approval_that_is_skipped_by_hand_is_put_back_and_told() {
+    let scene = before_approval("");
+    let text = scene.read(RELEASED);
+    scene.file("released", "");
+    set_phase(&scene, "approval", "releasing");
+    let said = scene.stop();
+    said.allows_saying("has to approve it");
+    said.allows_saying(
+        "`phase` was changed from \"approval\" to \"releasing\", and not by Phasegate: it was put back",
+    );
+    assert_eq!(scene.read(RELEASED), text);
+    let lines = scene.journal("rel/rel");
+    assert_eq!(lines[lines.len() - 2]["event"]["name"], "put-back");
+    // An action finds it as it was, and whoever asks is told.
+    set_phase(&scene, "approval", "done");
+    scene.stop().allows_saying("to \"done\", and not by Phasegate");
+    assert!(scene.ok(&["status"]).contains("ended in phase done"), "{}", scene.ok(&["status"]));
+    scene.ok(&["log", "--verify"]);
+}
+
+#[test]
+fn a_run_that_was_tampered_with_is_done_when_a_person_has_accepted_it() {
+    let scene = before_approval("");
+    set_phase(&scene, "approval", "releasing");
+    let ran = scene.by_hand(&["rel", "approve"]);
+    assert!(ran.stdout.contains("releasing") && ran.stderr.contains("it was put back"), "{ran:?}");
+    scene.file("released", "");
+    let said = scene.stop();
+    said.allows_saying(
+        "does not count as done: `phase` was changed from \"approval\" to \"releasing\"",
+    );
+    let last = scene.journal("rel/rel").pop().unwrap();
+    assert_eq!((&last["answer"]["outcome"], &last["to"]), (&"waiting".into(), &"done".into()));
+    let status = scene.ok(&["status"]);
+    assert!(
+        status.contains("ended in phase done") && status.contains("not by Phasegate"),
+        "{status}"
+    );
+    let accept = ["accept", "rel/rel", "--reason", "I have looked at it"];
+    assert!(scene.by_agent(&accept).stderr.contains("is for people"));
+    assert!(scene.by_hand(&accept).stdout.contains("Accepted: `phase` was changed"));
+    let status = scene.ok(&["status"]);
+    assert!(status.contains("done in phase done") && !status.contains("not by"), "{status}");
+    let line = scene.journal("rel/rel").pop().unwrap();
+    assert_eq!(line["event"]["params"]["reason"], "I have looked at it");
+    // A new document in its place is a new run, and what it says is what it says.
+    scene.file(RELEASED, r#"{"phase": "releasing"}"#);
+    let said = scene.stop();
+    said.allows_saying("is done");
+    assert!(!said.told().unwrap_or_default().contains("not by Phasegate"), "{said:?}");
+}
+
+#[test]
+fn a_workflow_can_hold_where_it_was_tampered_with() {
+    let scene = before_approval("on_tamper = \"hold\"\n");
+    scene.file("released", "");
+    set_phase(&scene, "approval", "done");
+    let said = scene.stop();
+    said.allows_saying("has to approve it");
+    said.allows_saying("to \"done\", and not by Phasegate: it was put back");
+    scene.by_hand(&["rel", "approve"]);
+    let said = scene.stop();
+    said.blocks("Run rel/rel cannot end: `phase` was changed from \"approval\" to \"done\"");
+    assert!(
+        !said.json["reason"].as_str().unwrap().contains("phasegate "),
+        "the model is told no way out"
+    );
+    let told = said.json["systemMessage"].as_str().unwrap();
+    assert!(
+        told.contains("phasegate accept rel/rel") && told.contains("phasegate cancel"),
+        "{told}"
+    );
+    scene.stop_again().allows_saying("is stuck");
+    assert!(scene.read(RELEASED).contains("releasing"), "it has not ended");
+    scene.by_hand(&["accept", "--reason", "fine"]);
+    scene.stop().allows_saying("is done");
+}
+
+#[test]
+fn what_others_may_change_stands_and_is_shown() {
+    let gate =
+        GATE.replace("initial =", "protected = [\"passes\"]\nwatched = [\"most\"]\n\ninitial =");
+    let scene = Scene::new();
+    scene.file(PLACE, gate).file(".phasegate/config.toml", "[limits]\nsame_reason = 0\n");
+    let path = ".phasegate/notes/x.json";
+    scene.file(path, r#"{"phase": "working", "most": 8, "passes": {"a": [1, 2]}}"#);
+    scene.stop().blocks("Write NOTES.md");
+    // A field that is gone comes back, with all that was in it.
+    scene.file(path, r#"{"phase": "working", "most": 9}"#);
+    let told = scene.stop().told().unwrap();
+    assert!(told.contains("`most` is 9 now; it was 8"), "{told}");
+    assert!(told.contains("`passes` was changed from {\"a\":[1,2]} to nothing"), "{told}");
+    assert_eq!(scene.json(path)["passes"]["a"][1], 2);
+    assert_eq!(scene.json(path)["most"], 9);
+    scene.by_hand(&["accept", "--reason", "fine"]);
+    // Who makes a number smaller may want to get away with less.
+    scene.file(path, scene.read(path).replace('9', "0"));
+    let told = scene.stop().told().unwrap();
+    assert!(told.contains("`most` was changed from 9 to 0, and not by Phasegate."), "{told}");
+    assert_eq!(scene.json(path)["most"], 0);
+    scene.file("NOTES.md", "").stop().allows_saying("does not count as done");
+}

@@ -1,5 +1,6 @@
 //! The `task` workflow: a phase only when its evidence is there.
 
+mod conformance;
 mod diagram;
 mod evidence;
 mod repl;

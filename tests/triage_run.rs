@@ -66,10 +66,10 @@ fn bad_findings_are_refused_and_nothing_is_written() {
     for (text, expected) in [
         ("{", "not valid JSON"),
         ("[{\"name\":\"a\",\"route\":\"banana\"}]", "route is \"banana\""),
-        ("3", "f.json is no list of findings"),
-        ("{\"foo\":1}", "f.json is no list of findings"),
+        ("3", "f.json is not a list of findings"),
+        ("{\"foo\":1}", "f.json is not a list of findings"),
         ("[]", "f.json has no findings"),
-        ("[1]", "f.json: finding 1 is no object"),
+        ("[1]", "f.json: finding 1 is not an object"),
     ] {
         scene.file("f.json", text);
         let ran = scene.run(&["triage", "start", "--from", "f.json"]);
@@ -115,4 +115,33 @@ fn constants_and_the_place_of_documents_can_be_configured() {
     scene.stop_again().blocks("**plan-synthesizer**");
     scene.file(".phasegate/config.toml", "[workflow.triage]\nenabled = false\n");
     scene.stop().allows_saying("run triage/web is open, but its workflow is disabled");
+}
+
+/// By the specification's fields alone, with the absolute paths that another tool writes.
+#[test]
+fn a_document_of_another_tool_is_triaged_to_its_end() {
+    let scene = Scene::new();
+    let root = scene.root().canonicalize().unwrap();
+    let found = json!({ "is_true_positive": false, "group_id": "g" });
+    let entry = json!({ "route": "llm-triage", "status": "completed", "start_line": "42", "result": found });
+    let state = json!({
+        "phase": "triage",
+        "entries": [entry, entry, { "status": "pending" }],
+        "results_dir": root.join("results"),
+    });
+    let place = ".phasegate/triage/other_triage.json";
+    scene.file(place, state.to_string());
+    scene.stop().blocks("entry 2: unnamed");
+    scene.file("results/2.json", r#"{"is_true_positive": true}"#);
+    scene.stop_again().blocks("**triage-aggregator**");
+    let mut state = scene.json(place);
+    state["aggregation"] = json!({ "status": "completed" });
+    state["meta_review"] = json!({ "status": "completed" });
+    let group = json!({ "sub_phase": "planning", "plans_written": "5", "synthesis_written": true, "reviews_written": 4.0 });
+    state["fix_planning"] =
+        json!({ "fix_plans_dir": root.join("plans"), "groups": { "g": group } });
+    scene.file(place, state.to_string());
+    scene.stop_again().blocks("**task-writer**");
+    scene.file("plans/g/task.md", "the task");
+    scene.stop_again().allows_saying("every group has its task");
 }

@@ -40,6 +40,7 @@ fn every_sentence() {
             "blocks in a row",
             "Send the agent a message to go on",
         ),
+        Because::Tampered("`phase` was changed from \"a\" to \"b\", and not by Phasegate"),
         Because::ClientCap(8, false),
         Because::ClientCap(5, true),
     ];

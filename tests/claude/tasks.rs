@@ -34,6 +34,63 @@ fn a_task_goes_from_its_plan_to_a_person() {
     scene.end();
 }
 
+/// A small repository with a mistake in it, a person who reads what they accept, and a reviewer that is a client of
+/// its own. The agent commits its work and writes neither patch nor copies.
+#[test]
+fn a_mistake_in_a_repository_is_put_right_from_new_to_accept() {
+    let Some(scene) = Scene::new() else { return };
+    let reviewer = r#"["claude", "-p", "--permission-mode", "acceptEdits", "--model", "sonnet"]"#;
+    scene.file(".phasegate/config.toml", format!("{CONFIG}CODE_REVIEWER = {reviewer}\n"));
+    scene.file("greeting.sh", "echo \"Hello, world\"\n").file("notes.txt", "mine\n");
+    scene.file("test.sh", "test \"$(sh greeting.sh Ada)\" = 'Hello, Ada'\n");
+    scene.file(".gitignore", ".phasegate/\n");
+    for args in [["init", "-q"].as_slice(), &["add", "."], &["commit", "-qm", "all"]] {
+        scene.git(args);
+    }
+    scene.file("notes.txt", "mine, and changed\n");
+    scene.ok_by_hand(&["trust", "task", "--yes"]);
+    let root = scene.root();
+    let api = Api::start(move |request| {
+        let review = root.join(TASK).join("review/code-review.json");
+        let first = request.first();
+        if first.contains("# Review the code of task greet") {
+            assert!(first.contains("- greeting.sh +1 -1"), "{first}");
+            return if request.used().is_empty() {
+                Reply::write(review, r#"{"ok": true, "issues": []}"#)
+            } else {
+                Reply::text("Reviewed.")
+            };
+        }
+        let (order, used) = request.order();
+        match order.lines().next() {
+            Some(it) if used.is_empty() && it.starts_with("# Write the code") => Reply::bash(
+                "echo 'echo \"Hello, $1\"' > greeting.sh && git commit -qm 'Greet by name' greeting.sh",
+            ),
+            Some(it) if used.is_empty() && it.contains("is done by a configured agent") => {
+                let wait = "phasegate wait task/greet --settled --seconds 50";
+                Reply::bash(format!("phasegate task review code greet && {wait}"))
+            }
+            _ => answer(&root, request),
+        }
+    });
+    Session::new(&scene, &api, "Greet by name.").with_plugin().run().result();
+
+    scene.assert_stops("task/greet", 4, "waiting");
+    let patch = scene.read(&format!("{TASK}/code/diff.patch"));
+    assert!(patch.contains("+echo \"Hello, $1\"") && !patch.contains("notes.txt"), "{patch}");
+    assert_eq!(scene.read(&format!("{TASK}/code/files/greeting.sh")), "echo \"Hello, $1\"\n");
+    let page = scene.ok_by_hand(&["task", "status", "greet"]);
+    for part in
+        ["- greeting.sh +1 -1", "- code: ok, the configured reviewer", "passed at", "- nothing"]
+    {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    scene.ok_by_hand(&["task", "accept", "greet", "--reason", "it greets"]);
+    assert_eq!(scene.json(&format!("{TASK}/accept/decision.json"))["verdict"], "accepted");
+    assert!(scene.ok(&["status"]).contains("done in phase done"));
+    scene.end();
+}
+
 #[test]
 fn an_agent_does_not_pass_for_a_person() {
     let Some(scene) = Scene::new() else { return };

@@ -1,5 +1,4 @@
-//! The built-in definitions decide as those of version 0.1.0 did, which are kept beside this file: the
-//! shorter forms are other words for the same machines.
+//! Whether two definitions decide alike: the shorter forms are other words for the same machines.
 //!
 //! Both are resolved, and what decides is compared: facts, phases, and for each phase and event the
 //! rules that are tried, in order. What is left out, and why it makes no difference:
@@ -8,17 +7,13 @@
 //! - which rules of other events stand between those of an event: they are not tried for it. So a rule
 //!   for several events and several rules with one event each are equal, and so are refusals under
 //!   `denies`, behind the rules of other events;
-//! - the order of assignments of one rule to different fields. `enter` comes last, which the cases and the
-//!   traces of 0.1.0 show to be the same;
+//! - the order of assignments of one rule to different fields;
 //! - whether a text stands in the definition or in `prompts/`, and whether a literal is written as one
 //!   (`as = "ok"`) or as an expression (`"'ok'"`);
-//! - a choice is compared as the chain of `if` and `else` that it stands for;
-//! - parts of expressions that have got a name (`NAMED`) are written out again;
+//! - a choice is compared as the chain of `if` and `else` that it stands for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::Bundle;
 use phasegate_engine::diagnostic::Source;
 use phasegate_engine::json::Json;
@@ -27,40 +22,6 @@ use phasegate_engine::workflow::{
     Assignment, Choice, CommandLine, Does, Machine, NewValue, Reply, Rule, TextId, Workflow,
     Written,
 };
-use phasegate_runtime::catalog::general;
-
-/// `task` and `phases` are not among them: the one has evidence of the gate's own since then, the other another
-/// majority. Their traces are compared (`tests/differ`).
-const WORKFLOWS: [&str; 3] = ["triage", "loop", "plan"];
-
-/// Parts of expressions that have got a name: the workflow, the name, and what it stands for.
-const NAMED: &[(&str, &str, &str)] = &[
-    ("loop", "uncommitted", "changed_files(top.worktree)"),
-    (
-        "plan",
-        "in_turn",
-        "state.phase_iteration is not none and state.next_phase in [kind, event.name]",
-    ),
-    (
-        "plan",
-        "past_planning",
-        "state.phase not in [none, 'new-plan', 'plan-review', 'post-plan-review']",
-    ),
-    ("plan", "review_next", "state.next_phase == kind and kind is endingwith('-review')"),
-    ("plan", "FOLDER", "'^[A-Za-z0-9][A-Za-z0-9_.-]*$'"),
-];
-
-/// A definition of version 0.1.0, with the texts of today.
-fn old(name: &str) -> Workflow {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/definitions/0.1");
-    let text = std::fs::read_to_string(path.join(format!("{name}.toml"))).unwrap();
-    let files = bundle(name).files;
-    resolved(&Bundle { definition: Source::new(name, text), files })
-}
-
-fn bundle(name: &str) -> Bundle {
-    general().into_iter().find(|entry| entry.name == name).unwrap().bundle().unwrap()
-}
 
 fn resolved(bundle: &Bundle) -> Workflow {
     resolve(bundle, &Overrides::default(), Expressions::Checked)
@@ -70,34 +31,18 @@ fn resolved(bundle: &Bundle) -> Workflow {
 /// One of the two, as it is compared.
 struct Seen<'w> {
     workflow: &'w Workflow,
-    /// Names, and what they stand for.
-    names: Vec<(&'static str, &'static str)>,
 }
 
 impl Seen<'_> {
-    fn expression(&self, text: &str) -> String {
-        let mut text = text.to_string();
-        for (name, meaning) in &self.names {
-            text = replace_word(&text, name, meaning);
-        }
-        text
-    }
-
-    /// A text, with the names in its holes written out.
     fn text(&self, id: TextId) -> String {
-        let text = self.workflow.texts[id.0].text.trim_end();
-        let parts = text.split("{{").enumerate().map(|(index, part)| match part.split_once("}}") {
-            Some((hole, rest)) if index > 0 => format!("{}}}}}{rest}", self.expression(hole)),
-            _ => part.to_string(),
-        });
-        parts.collect::<Vec<_>>().join("{{")
+        self.workflow.texts[id.0].text.trim_end().to_string()
     }
 
     fn value(&self, value: &NewValue) -> String {
         match value {
             NewValue::Literal(Json::String(text)) => format!("'{text}'"),
             NewValue::Literal(value) => value.to_text(None),
-            NewValue::Expression(expression) => self.expression(&expression.text),
+            NewValue::Expression(expression) => expression.text.clone(),
             NewValue::Rendered(text) => format!("JSON of {}", self.text(*text)),
         }
     }
@@ -128,7 +73,7 @@ impl Seen<'_> {
     /// A rule as one event sees it.
     fn rule(&self, machine: &Machine, rule: &Rule, event: &str) -> String {
         let workflow = self.workflow;
-        let mut guard = rule.when.as_ref().map(|guard| self.expression(&guard.whole.text));
+        let mut guard = rule.when.as_ref().map(|guard| guard.whole.text.clone());
         if let (Some(guard), true) = (&mut guard, event != "next") {
             // Only `next` has a parameter that forces anything.
             *guard = guard.replace("not forced and ", "");
@@ -155,7 +100,7 @@ impl Seen<'_> {
             format!("write {:?} move {:?}", self.written(rule), texts(&rule.moved)),
             format!("run {run:?} remove {}", rule.remove),
             format!("start {:?}", rule.start.map(|at| workflow.jobs[at].only_id())),
-            format!("end {:?}", rule.end.as_ref().map(|ids| self.expression(&ids.text))),
+            format!("end {:?}", rule.end.as_ref().map(|ids| ids.text.clone())),
             format!("code {:?}", rule.code),
         ]
         .join("\n  ")
@@ -187,18 +132,16 @@ impl Seen<'_> {
 
     fn facts(&self, machine: &Machine) -> BTreeMap<String, String> {
         let lets = machine.lets.iter();
-        let lets = lets.map(|(name, it)| (name.to_string(), self.expression(&it.text)));
+        let lets = lets.map(|(name, it)| (name.to_string(), it.text.clone()));
         let chains = machine.choices.iter().map(|it| (it.name.to_string(), self.chain(it)));
-        let named =
-            |(name, _): &(String, String)| !self.names.iter().any(|(known, _)| known == name);
-        lets.chain(chains).filter(named).collect()
+        lets.chain(chains).collect()
     }
 
     /// A choice as one expression.
     fn chain(&self, choice: &Choice) -> String {
         let rows = choice.rows.iter().map(|row| {
             let value = self.value(&row.value);
-            let when = row.when.as_ref().map(|when| self.expression(&when.text));
+            let when = row.when.as_ref().map(|when| when.text.clone());
             when.map_or(value.clone(), |when| format!("{value} if {when}"))
         });
         rows.collect::<Vec<_>>().join(" else ")
@@ -215,7 +158,10 @@ impl Seen<'_> {
         let texts = [it.note, it.unreadable, it.presumed, it.guidance];
         let transcript = it.transcript.map(|(place, line)| [place, line].map(|it| self.text(it)));
         let texts = (texts.map(|text| text.map(|text| self.text(text))), transcript);
-        let place = (&it.name, &it.about, &it.document, &it.fallback, &it.updated, &it.protected);
+        // What others may change as well was protected, and reported as tampering.
+        let mut noticed: Vec<&String> = it.protected.iter().chain(&it.watched).collect();
+        noticed.sort();
+        let place = (&it.name, &it.about, &it.document, &it.fallback, &it.updated, noticed);
         let stops = (it.reentry, it.patience, it.block_exit, it.way_out);
         let bindings = it.machines.iter().map(|machine| {
             let binding = machine.binding.as_ref();
@@ -279,22 +225,6 @@ impl Seen<'_> {
     }
 }
 
-/// Replaces a name where it stands as a word of its own, and not as a member or inside a text.
-fn replace_word(text: &str, word: &str, by: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    let part = |c: char| c.is_alphanumeric() || "_.'-".contains(c);
-    while let Some(at) = rest.find(word) {
-        let (before, after) = (&rest[..at], &rest[at + word.len()..]);
-        let alone = !before.ends_with(part)
-            && !after.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '\'');
-        out.push_str(before);
-        out.push_str(if alone { by } else { word });
-        rest = after;
-    }
-    out + rest
-}
-
 /// Asserts that two workflows are equal in all that decides.
 fn assert_equal(name: &str, was: &Seen, now: &Seen) {
     assert_eq!(was.head(), now.head());
@@ -326,10 +256,8 @@ fn assert_equal(name: &str, was: &Seen, now: &Seen) {
         assert_eq!(*was, now, "{name}");
     }
     assert_eq!(was.workflow.actions.len(), now.workflow.actions.len(), "{name}");
-    let is_named = |it: &str| now.names.iter().any(|(known, _)| *known == it);
-    let constants = now.workflow.constants.iter();
-    let constants: Vec<_> = constants.filter(|(it, _)| !is_named(it)).collect();
-    assert_eq!(format!("{:?}", was.workflow.constants), format!("{constants:?}"), "{name}");
+    let constants = |it: &Seen| format!("{:?}", it.workflow.constants);
+    assert_eq!(constants(was), constants(now), "{name}");
     assert_eq!(was.records(), now.records(), "{name}");
     assert_eq!(was.run(), now.run(), "{name}");
 }
@@ -341,45 +269,6 @@ pub fn assert_same(short: &str, long: &str) {
         resolved(&Bundle { definition, files: BTreeMap::new() })
     };
     let (long, short) = (resolved(long), resolved(short));
-    let seen = |workflow| Seen { workflow, names: Vec::new() };
+    let seen = |workflow| Seen { workflow };
     assert_equal("w", &seen(&long), &seen(&short));
-}
-
-#[test]
-fn the_built_in_definitions_are_those_of_0_1_in_fewer_words() {
-    for name in WORKFLOWS {
-        let (was, now) = (old(name), resolved(&bundle(name)));
-        let named = NAMED.iter().filter(|(of, ..)| *of == name);
-        let names = named.map(|(_, name, meaning)| (*name, *meaning)).collect();
-        let was = Seen { workflow: &was, names: Vec::new() };
-        let now = Seen { workflow: &now, names };
-        if let (Some(was), Some(now)) = (&was.workflow.outer().derive, &now.workflow.outer().derive)
-        {
-            assert!(was.text == now.text || now.text == "told", "{name}");
-        }
-        assert_equal(name, &was, &now);
-    }
-}
-
-#[test]
-fn the_loop_tells_its_phase_as_before() {
-    let (was, now) = (old("loop"), resolved(&bundle("loop")));
-    let mut count = 0;
-    for active in ["null", "true", "false", "\"yes\"", "1"] {
-        for event in ["null", "\"STATE\"", "\"ABORT\"", "\"DONE\"", "3"] {
-            for schema in ["null", "1"] {
-                for stack in ["[]", r#"[{"mode": "loop"}]"#] {
-                    let state = format!(
-                        r#"{{"active": {active}, "event": {event}, "schema": {schema}, "stack": {stack}}}"#
-                    );
-                    let state = Json::parse(state.as_bytes()).unwrap();
-                    let (was, now) = (phase_name(&was, &state), phase_name(&now, &state));
-                    assert!(!was.is_empty());
-                    assert_eq!(was, now, "{}", state.to_text(None));
-                    count += 1;
-                }
-            }
-        }
-    }
-    assert_eq!(count, 100);
 }

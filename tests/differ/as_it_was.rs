@@ -59,6 +59,24 @@ pub fn was_undecided(seen: &Seen) -> bool {
     seen.journal.iter().any(notes)
 }
 
+/// Whether something was done behind the gate's back about which more is done today: protected fields are put back,
+/// and an end by hand is said also where the run is a new one in the place of one that was over. What follows has
+/// another beginning.
+pub fn parts_ways(was: &Seen, now: &Seen) -> bool {
+    let ended = |seen: &Seen| {
+        let is_note = |note: &Value| {
+            note.as_str().is_some_and(|it| {
+                it.contains("has ended it in phase") || it.contains("from outside Phasegate")
+            })
+        };
+        let notes =
+            |line: &Value| line["notes"].as_array().is_some_and(|notes| notes.iter().any(is_note));
+        seen.journal.iter().any(notes)
+    };
+    let is_put_back = now.journal.iter().any(|line| line["event"]["name"] == "put-back");
+    is_put_back || ended(now) && !ended(was)
+}
+
 /// An answer without the sentences that 0.1.0 did not say: why a stop was let go that the workflow itself has
 /// no words for, and what was said at the last stop.
 fn silent(out: &str) -> String {
@@ -84,6 +102,7 @@ pub fn seen(seen: &Seen) -> Seen {
         r"\.phasegate/((workers|reviews)/[a-z0-9-]+-<version>\.|jobs/[^/]+/[a-z.-]+-<id>/)log";
     let text = serde_json::to_string(seen).unwrap();
     let text = Regex::new(log).unwrap().replace_all(&text, "<log>");
+    let text = REWORDED.iter().fold(text, |text, (now, was)| text.replace(now, was).into());
     let mut seen: Seen = serde_json::from_str(&text).unwrap();
     seen.out = answered(&silent(&seen.out));
     // Whose finding it is was not written down, nor handed over.
@@ -96,14 +115,25 @@ pub fn seen(seen: &Seen) -> Seen {
             evidence.retain(|it| !it.as_str().is_some_and(is_kept));
         }
     }
+    // Of an entry of a triage, retries were counted, and not attempts.
+    let attempts = Regex::new(r#""attempt_count": \d+"#).unwrap();
     let base = Regex::new(r#",\s*"base": "[^"]*""#).unwrap();
     let changed =
         Regex::new(r"\nWhat has changed since this phase began [^\n]*\n(- [^\n]*\n)*").unwrap();
     for text in seen.files.iter_mut().filter_map(|(_, text)| text.as_mut()) {
+        *text = attempts.replace_all(text, "\"attempt_count\": 0").into_owned();
         for (pattern, then) in [(&reviewer, ""), (&finding, "- $1: "), (&base, ""), (&changed, "")]
         {
             *text = pattern.replace_all(text, then).into_owned();
         }
+    }
+    // Their definitions look up more than they did, before they decide.
+    let looks_up_more = |line: &&mut Value| {
+        let run = line["run"].as_str().unwrap_or_default();
+        LOOK_UP_MORE.iter().any(|it| run.starts_with(it))
+    };
+    for line in seen.journal.iter_mut().filter(looks_up_more) {
+        line["evidence"] = Value::Null;
     }
     let records = seen.files.iter_mut().filter(|(path, _)| path.ends_with("transcript.jsonl"));
     for text in records.filter_map(|(_, text)| text.as_mut()) {
@@ -118,6 +148,20 @@ pub fn seen(seen: &Seen) -> Seen {
     }
     seen
 }
+
+/// Texts of definitions that are true now, and as they were. A run that 0.1.0 began still has those of then.
+const REWORDED: [(&str, &str); 3] = [
+    ("The plan is complete.", "Everything is built and reviewed."),
+    ("and all its Markdown files are on one level:", "and all that is in it is on one level:"),
+    (
+        "cancelled, postponed; only pending tasks are still to be built), `Priority`, `Prerequisites`, `Description`. \
+         Each line begins and ends with a bar. Ids",
+        "cancelled), `Priority`, `Prerequisites`, `Description`. Ids",
+    ),
+];
+
+/// Runs whose rules ask for other evidence than in 0.1.0, so that only what they decide is compared.
+const LOOK_UP_MORE: [&str; 3] = ["triage/", "loop/", "plan/"];
 
 /// What was known of the end of a worker.
 const WORKER: [&str; 7] = ["worker", "ok", "exit_code", "end", "seconds", "started", "log"];

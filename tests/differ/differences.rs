@@ -11,6 +11,7 @@ use crate::trace::Seen;
 /// The list, and which of its rows were needed.
 pub struct Differences {
     rows: Vec<(Row, AtomicBool)>,
+    partings: Vec<(Parting, AtomicBool)>,
     /// Whether a run was told that its definition has changed.
     noted: AtomicBool,
 }
@@ -42,6 +43,17 @@ fn with_way_out_told(seen: &mut Seen) {
 struct File {
     #[serde(default)]
     difference: Vec<Row>,
+    #[serde(default)]
+    parting: Vec<Parting>,
+}
+
+/// A step of a trace that is decided otherwise on purpose: what follows it there has another beginning.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parting {
+    trace: String,
+    step: usize,
+    why: String,
 }
 
 /// One difference: what 0.1.0 says, what we say, and why.
@@ -62,7 +74,18 @@ impl Differences {
             assert!(row.why.len() > 10, "{:?} needs a reason", row.was);
             (row, AtomicBool::new(false))
         });
-        Differences { rows: rows.collect(), noted: AtomicBool::new(false) }
+        let partings = file.parting.into_iter().map(|row| {
+            assert!(row.why.len() > 10, "{} needs a reason", row.trace);
+            (row, AtomicBool::new(false))
+        });
+        let noted = AtomicBool::new(false);
+        Differences { rows: rows.collect(), partings: partings.collect(), noted }
+    }
+
+    /// Whether a step that differs does so on purpose.
+    pub fn parts_at(&self, trace: &str, step: usize) -> bool {
+        let found = self.partings.iter().find(|(row, _)| row.trace == trace && row.step == step);
+        found.inspect(|(_, used)| used.store(true, Ordering::Relaxed)).is_some()
     }
 
     /// What is expected of us, where 0.1.0 did this.
@@ -129,10 +152,10 @@ impl Differences {
 
     /// Rows that no trace has needed.
     pub fn unused(&self) -> Vec<String> {
-        self.rows
-            .iter()
-            .filter(|(_, used)| !used.load(Ordering::Relaxed))
-            .map(|(row, _)| row.was.clone())
-            .collect()
+        let is_unused = |used: &AtomicBool| !used.load(Ordering::Relaxed);
+        let rows = self.rows.iter().filter(|(_, used)| is_unused(used));
+        let partings = self.partings.iter().filter(|(_, used)| is_unused(used));
+        let partings = partings.map(|(row, _)| format!("{} step {}", row.trace, row.step));
+        rows.map(|(row, _)| row.was.clone()).chain(partings).collect()
     }
 }

@@ -84,7 +84,11 @@ fn nested_starts_push_and_pops_come_back_to_the_outer_loop() {
     scene.ok(&["loop", "start", "--mode", "grind", "--max", "4", "--prompt", "All issues."]);
     iterates(&say(&scene, "x"), 1, 4);
     scene.file("issue.md", "One issue.");
-    scene.ok(&[
+    // Nobody else's loop becomes a part of this session's.
+    let ran = scene.run(&["loop", "start", "--prompt", "mine"]);
+    assert!(ran.code != Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("A loop of another session is at work here"), "{ran:?}");
+    let ran = scene.by_agent(&[
         "loop",
         "start",
         "--mode",
@@ -96,6 +100,7 @@ fn nested_starts_push_and_pops_come_back_to_the_outer_loop() {
         "--prompt-file",
         "issue.md",
     ]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
     iterates(&say(&scene, "x"), 1, 2);
     let status = scene.ok(&["loop", "status"]);
     assert!(

@@ -74,11 +74,11 @@ fn a_signal_counts_on_a_line_of_its_own_outside_of_code() {
 type Spoken = (&'static str, bool, &'static str);
 
 #[test]
-fn a_signal_counts_only_since_the_agent_was_last_spoken_to() {
+fn a_signal_counts_only_in_the_last_message() {
     let feedback = "Stop hook feedback: [ITERATION 1/5] Continue";
     let cases: [(&[Spoken], bool); 5] = [
-        // Of this stretch, though another message followed it.
-        (&[("user", false, "go"), ("assistant", false, DONE), ("assistant", false, "Bye.")], true),
+        // Another message followed it: that takes it back.
+        (&[("user", false, "go"), ("assistant", false, DONE), ("assistant", false, "Bye.")], false),
         // Of an earlier turn.
         (
             &[("assistant", false, DONE), ("user", false, "go on"), ("assistant", false, "Bye.")],
@@ -104,7 +104,7 @@ fn a_signal_counts_only_since_the_agent_was_last_spoken_to() {
                 ("assistant", false, DONE),
                 ("assistant", false, "Bye."),
             ],
-            true,
+            false,
         ),
     ];
     for (lines, counts) in cases {
@@ -119,6 +119,30 @@ fn a_signal_counts_only_since_the_agent_was_last_spoken_to() {
     let scene = with_loop(0, 5);
     scene.file("transcript.jsonl", line("user", false, "go"));
     say(&scene, DONE).allows_saying("The loop is complete");
+}
+
+#[test]
+fn a_signal_that_failing_tests_took_back_does_not_end_the_loop() {
+    let scene = with_loop(0, 5);
+    let tool =
+        r#"{"type":"user","message":{"content":[{"type":"tool_result","content":"FAILED"}]}}"#;
+    let lines = [
+        line("user", false, "go"),
+        line("assistant", false, DONE),
+        tool.to_string(),
+        line("assistant", false, "The tests fail, so this is not done."),
+    ];
+    scene.file("transcript.jsonl", lines.join("\n"));
+    let mut payload = scene.payload();
+    payload["last_assistant_message"] = Value::Null;
+    iterates(&scene.hook(&payload), 1, 5);
+    // What a tool printed after it takes nothing back, however long it is.
+    let output = "x".repeat(6 << 20);
+    let tool = format!(
+        r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","content":"{output}"}}]}}}}"#
+    );
+    scene.file("transcript.jsonl", [lines[0].clone(), lines[1].clone(), tool].join("\n"));
+    scene.hook(&payload).allows_saying("The loop is complete");
 }
 
 /// Bytes that this thread has read so far.

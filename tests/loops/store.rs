@@ -194,3 +194,18 @@ fn a_kill_while_the_file_is_removed_leaves_no_broken_run() {
     scene.stop().allows();
     assert!(scene.ok(&["status"]).contains("done"));
 }
+
+#[test]
+fn a_state_without_a_time_has_that_of_its_message() {
+    for (age, goes_on) in [(60, true), (3 * 3600, false)] {
+        let scene = Scene::bare();
+        let mut state = body(1, 5);
+        state["updated_at"] = Value::Null;
+        let at = jiff::Timestamp::now().as_millisecond() - age * 1000;
+        let text = store(&state).replace("1734777000001", &at.to_string());
+        assert!(text.contains(&at.to_string()));
+        scene.file(MESSAGES, text);
+        let said = say(&scene, "x");
+        assert_eq!(said.json["decision"] == "block", goes_on, "{said:?}");
+    }
+}

@@ -41,6 +41,10 @@ fn what_comes_next_is_told() {
     let next = |phase: &str, next: &str| json!({ "phase": phase, "next_phase": next });
     for review in ["plan-review", "tasks-review", "code-review", "all-code-review"] {
         let post = format!("post-{review}");
+        // There is nothing to answer where the review is gone: it is made again.
+        routes(&plans, &next(review, &post), "stop");
+        let base = review.replace("code-review", "task-1-review").replace("all-task-1", "all-code");
+        plans.file(&format!("{base}-1.md"), "x");
         routes(&plans, &next(review, &post), &post);
         routes(&plans, &next(&post, review), "stop");
     }
@@ -228,4 +232,20 @@ fn commands_of_the_plugin_exist() {
         }
     }
     assert!(named > 30, "{named}");
+}
+
+#[test]
+fn the_next_task_is_one_that_can_be_built() {
+    let plans = Plans::with(&json!({ "current_task": null }));
+    for (rows, expected) in [
+        ("| 1 | done | |\n| 2 | pending | 3 |\n| 3 | pending | 1 |", "# Build task 3 of plan web"),
+        ("| 1 | postponed | |\n| 2 | blocked | |\n| 3 | pending | |", "# Build task 3 of plan web"),
+        ("| 1 | pending | 2 |\n| 2 | pending | 1 |", "# Build the next task of plan web"),
+        ("| 1 | done | |\n| 2 | pending | 1 |\n| 3 | pending | 1 |", "# Build task 2 of plan web"),
+    ] {
+        let table = format!("| Id | Status | Prerequisites |\n|--|--|--|\n{rows}\n");
+        plans.file("tasks.md", &table);
+        let guide = plans.ok(&["guide", "--step", "complete-task"]);
+        assert!(guide.contains(expected), "{rows}: {guide}");
+    }
 }

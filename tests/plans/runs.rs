@@ -129,7 +129,7 @@ fn a_review_without_a_verdict_leaves_its_number_behind() {
     let plans = Plans::with(&due("plan-review"));
     plans.stop_with(&[("MOCK_CLAUDE_EXIT_CODE", "3")]).allows_saying("exit code 3");
     assert!(plans.has("plan-review-1.md"));
-    plans.is(&json!({ "phase_iteration": 0 }));
+    plans.is(&json!({ "phase_iteration": 1, "consecutive_clean": 0, "next_phase": "plan-review" }));
     plans.stop().blocks("plan-review-2.md");
 }
 

@@ -177,9 +177,22 @@ mod suite_2_auto_review {
         makes_no_review(&json!({ "phase": "next-task", "next_phase": null }));
     }
 
+    /// By default the agent is sent back to the review, or it is made again where it is gone.
     #[test]
     fn t05_a_post_review_comes_next() {
-        makes_no_review(&json!({ "phase": "code-review", "next_phase": "post-code-review" }));
+        let plans =
+            Plans::with(&json!({ "phase": "code-review", "next_phase": "post-code-review" }));
+        let letter = "[workflow.plan.const]\nINSIST = false\n";
+        plans.scene.file(".phasegate/config.toml", letter);
+        plans.stop().allows_saying("validated");
+        plans.file("task-1-review-1.md", "x");
+        plans.stop().allows_saying("validated");
+        assert!(plans.calls().is_empty());
+        // The review that was just made is handed over all the same.
+        plans.set(&due("code-review"));
+        let all = ("PHASEGATE_TRUST_ALL", "1");
+        plans.stop_with(&[("MOCK_CLAUDE_VERDICT", "FAIL"), all]).blocks("task-1-review-2.md");
+        plans.stop_with(&[all]).allows_saying("found issues and was not answered");
     }
 
     #[test]
@@ -485,8 +498,8 @@ mod suite_4_cli_invocation {
     #[test]
     fn t05_prompt_of_a_code_review() {
         told(
-            &json!({ "next_phase": "code-review", "current_task": "3" }),
-            &["task-3.md", "task-3-review-1.md", "plan.md"],
+            &json!({ "next_phase": "code-review", "current_task": "1" }),
+            &["task-1.md", "task-1-review-1.md", "plan.md"],
         );
     }
 
@@ -520,16 +533,22 @@ mod suite_4_cli_invocation {
         let plans = Plans::with(
             &json!({ "next_phase": "code-review", "current_task": "2", "phase_iteration": 2 }),
         );
-        plans.stop();
+        plans.file("task-2.md", "x").stop();
         assert!(plans.has("task-2-review-3.md"));
     }
 
     #[track_caller]
     fn fails(environment: &[(&str, &str)], why: &str) {
         let plans = Plans::with(&due("code-review"));
-        let before = plans.state();
+        let mut before = plans.state();
+        // A review that was begun counts.
+        let begun = environment.iter().all(|(name, _)| *name != "PATH");
+        before["phase_iteration"] = json!(u8::from(begun));
         plans.stop_with(environment).allows_saying(why);
         assert_eq!(plans.state(), before);
+        // The folder is looked at all the same.
+        plans.file("bogus.md", "x");
+        plans.stop_with(environment).blocks("bogus.md has no valid name");
     }
 
     #[test]
@@ -552,7 +571,8 @@ mod suite_4_cli_invocation {
     fn t13_the_client_takes_too_long() {
         let plans = super::super::trouble::ejected("timeout = \"9m\"", "timeout = \"1s\"");
         plans.set(&due("code-review"));
-        let before = plans.state();
+        let mut before = plans.state();
+        before["phase_iteration"] = json!(1);
         let slow = [("MOCK_CLAUDE_DELAY", "5"), ("PHASEGATE_TRUST_ALL", "1")];
         plans.stop_with(&slow).allows_saying("it took longer than 1 seconds");
         assert_eq!(plans.state(), before);
@@ -579,8 +599,8 @@ mod suite_5_block_messages {
     #[test]
     fn t01_code_review() {
         says(
-            &json!({ "next_phase": "code-review", "current_task": "2", "phase_iteration": 2 }),
-            &["task-2-review-3.md", "post-code-review", "state.json", "(iteration 3)"],
+            &json!({ "next_phase": "code-review", "current_task": "1", "phase_iteration": 2 }),
+            &["task-1-review-3.md", "post-code-review", "state.json", "(iteration 3)"],
         );
     }
 

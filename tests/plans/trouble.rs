@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{DIR, Plans, due, is_alive};
 
@@ -20,8 +20,7 @@ pub fn ejected(from: &str, to: &str) -> Plans {
 const ANSWER: &str = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"All is well: {\"verdict\":\"PASS\"}","total_cost_usd":0.1,"structured_output":{"verdict":"PASS"}}"#;
 
 #[test]
-fn a_reviewer_that_misbehaves_opens_the_gate_loudly_and_changes_nothing() {
-    let prose = ANSWER.replace(",\"structured_output\":{\"verdict\":\"PASS\"}", "");
+fn a_reviewer_that_misbehaves_opens_the_gate_loudly_and_is_counted() {
     let write = "echo reviewed > \"$PHASEGATE_REVIEW\"";
     let cases = [
         ("hangs", "sleep 4712.1".to_string(), "it took longer than 2 seconds"),
@@ -31,9 +30,7 @@ fn a_reviewer_that_misbehaves_opens_the_gate_loudly_and_changes_nothing() {
             "it took longer than 2 seconds",
         ),
         ("writes no file", format!("echo '{ANSWER}'"), "wrote no"),
-        ("prints rubbish", format!("{write}; echo '{{{{'"), "it gave no verdict"),
-        ("prints nothing", write.to_string(), "it gave no verdict"),
-        ("claims PASS in prose", format!("{write}; echo '{prose}'"), "it gave no verdict"),
+        ("prints and writes nothing", "true".to_string(), "it gave no verdict"),
         ("crashes", format!("{write}; echo '{ANSWER}'; kill -9 $$"), "killed by signal 9"),
     ];
     for (name, script, why) in cases {
@@ -42,7 +39,8 @@ fn a_reviewer_that_misbehaves_opens_the_gate_loudly_and_changes_nothing() {
         let config = "[workflow.plan.const]\nREVIEWER = [\"sh\", \"reviewer.sh\"]\n";
         plans.scene.file(".phasegate/config.toml", config);
         plans.set(&due("code-review"));
-        let before = plans.state();
+        let mut before = plans.state();
+        before["phase_iteration"] = json!(1);
         let since = Instant::now();
         let said = plans.stop_with(&[("PHASEGATE_TRUST_ALL", "1")]);
         said.allows_saying(why);
@@ -53,6 +51,82 @@ fn a_reviewer_that_misbehaves_opens_the_gate_loudly_and_changes_nothing() {
         plans.scene.file("reviewer.sh", format!("{write}; echo '{ANSWER}'"));
         plans.stop_with(&[("PHASEGATE_TRUST_ALL", "1")]).blocks("task-1-review-");
         plans.scene.ok(&["log", "--verify"]);
+    }
+}
+
+/// The specification's step 5f: any value but PASS is a review that found issues.
+#[test]
+fn a_review_without_a_verdict_found_issues() {
+    let prose = ANSWER.replace(",\"structured_output\":{\"verdict\":\"PASS\"}", "");
+    let write = "echo reviewed > \"$PHASEGATE_REVIEW\"";
+    let config = "[workflow.plan.const]\nREVIEWER = [\"sh\", \"reviewer.sh\"]\n";
+    for (name, script) in [
+        ("prints rubbish", format!("{write}; echo '{{{{'")),
+        ("prints nothing", write.to_string()),
+        ("claims PASS in prose", format!("{write}; echo '{prose}'")),
+    ] {
+        let plans = Plans::with(&json!({ "next_phase": "code-review", "consecutive_clean": 1 }));
+        plans.scene.file("reviewer.sh", script).file(".phasegate/config.toml", config);
+        let said = plans.stop_with(&[("PHASEGATE_TRUST_ALL", "1")]);
+        said.blocks("task-1-review-1.md");
+        let expected = json!({ "consecutive_clean": 0, "phase_iteration": 1, "next_phase": "post-code-review" });
+        plans.is(&expected);
+        let told = plans.scene.journal("plan/web");
+        let ended = told.iter().find(|line| line["event"]["name"] == "job-ended").unwrap();
+        let cost = if name.contains("prose") { 100_000 } else { 0 };
+        assert_eq!(ended["event"]["params"]["micro_dollars"], cost, "{name}");
+    }
+}
+
+/// Every review that was begun counts: an agent that prompts again and again buys no more than the limit.
+#[test]
+fn reviews_that_fail_are_limited_too() {
+    let plans = Plans::with(&json!({ "next_phase": "code-review", "max_reviews": 2 }));
+    plans.scene.file("reviewer.sh", "echo begun >> begun; exit 1");
+    let config = "[workflow.plan.const]\nREVIEWER = [\"sh\", \"reviewer.sh\"]\n";
+    plans.scene.file(".phasegate/config.toml", config);
+    for _ in 0..5 {
+        plans.stop_with(&[("PHASEGATE_TRUST_ALL", "1")]).allows_saying("phasegate");
+    }
+    assert_eq!(plans.scene.read("begun").lines().count(), 2);
+    plans.is(&json!({ "phase_iteration": 2, "consecutive_clean": 0 }));
+}
+
+/// The specification's step 5e: a review that was not made does not keep the folder from being looked at.
+#[test]
+fn the_folder_is_looked_at_after_a_review_that_failed() {
+    let config = "[workflow.plan.const]\nREVIEWER = [\"sh\", \"reviewer.sh\"]\n";
+    for script in ["exit 1", "true"] {
+        let plans = Plans::with(&due("code-review"));
+        plans.scene.file("reviewer.sh", script).file(".phasegate/config.toml", config);
+        plans.file("bogus.md", "x");
+        let said = plans.stop_with(&[("PHASEGATE_TRUST_ALL", "1")]);
+        said.blocks("bogus.md has no valid name");
+    }
+    let plans = Plans::with(&due("code-review"));
+    plans.file("bogus.md", "x");
+    let nothing = plans.scene.path("empty").display().to_string();
+    plans.stop_with(&[("PATH", &nothing)]).blocks("bogus.md has no valid name");
+}
+
+/// Who leaves the reviews after one that found issues does not do so in silence.
+#[test]
+fn leaving_the_reviews_after_one_that_found_issues_is_told() {
+    let told =
+        "The last review (.taskie/plans/web/task-1-review-1.md) found issues and was not answered.";
+    for leave in ["stop-reviews", "next-task", "by hand"] {
+        let plans = Plans::with(&due("code-review"));
+        plans.first_stop("FAIL").blocks("task-1-review-1.md");
+        match leave {
+            "stop-reviews" => drop(plans.ok(&["stop-reviews", "web"])),
+            "next-task" => drop(plans.ok(&["next-task", "web", "--task", "1"])),
+            _ => {
+                let mut state = plans.state();
+                state["next_phase"] = Value::Null;
+                plans.scene.file(".taskie/plans/web/state.json", state.to_string());
+            }
+        }
+        plans.first_stop("FAIL").allows_saying(told);
     }
 }
 

@@ -13,6 +13,9 @@ use crate::outside;
 const FIRST: u64 = 128 << 10;
 const MOST: u64 = 4 << 20;
 
+/// The most where nothing was said in that.
+const MOST_SILENT: u64 = 256 << 20;
+
 /// How long a client may lag behind, and how often that is looked at. 73 to 85 ms were measured.
 const MAX_LAG: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(10);
@@ -55,10 +58,12 @@ pub fn texts(
     loop {
         let Some((tail, from_start)) = tail(path, size) else { return Vec::new() };
         let (turn, complete) = turn_in(&tail, read, hooks_count, since);
-        if complete || from_start || size >= MOST {
+        // What a tool printed may be longer than all that was said: the bytes are bounded once something was.
+        let most = if turn.is_empty() { MOST_SILENT } else { MOST };
+        if complete || from_start || size >= most {
             return turn;
         }
-        size = (size * 4).min(MOST);
+        size = (size * 4).min(most);
     }
 }
 
@@ -306,6 +311,21 @@ mod tests {
         assert_eq!(used(&[tool, hook, said]), Some(false));
         assert_eq!(used(&[hook, tool, said]), Some(true));
         assert_eq!(used(&[said]), None);
+    }
+
+    #[test]
+    fn what_was_said_is_found_behind_any_output_of_tools() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let output = "x".repeat(6 << 20);
+        let text = [
+            r#"{"type":"user","message":{"content":"go"}}"#.to_string(),
+            r#"{"type":"assistant","message":{"content":[{"type":"text","text":"done"}]}}"#.into(),
+            format!(
+                r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","content":"{output}"}}]}}}}"#
+            ),
+        ];
+        std::fs::write(file.path(), text.join("\n")).unwrap();
+        assert_eq!(current_turn(file.path()), ["done"]);
     }
 
     #[test]

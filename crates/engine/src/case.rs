@@ -100,6 +100,12 @@ pub struct Case {
     pub tampered: u64,
     /// Why the state is presumed.
     pub problem: Option<String>,
+    /// The session that asks, the one that owns the run, and when that last gave a sign of life.
+    pub session: Option<String>,
+    pub owner: Option<String>,
+    pub seen: Option<String>,
+    /// The review that ended last.
+    pub last_review: Option<LastReview>,
     /// Why no agent is started any more.
     pub spent: Option<String>,
     pub expect: Expect,
@@ -113,6 +119,14 @@ impl Case {
     fn worker() -> Actor {
         Actor::Worker
     }
+}
+
+/// A review that has ended, in a case.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LastReview {
+    pub file: String,
+    pub verdict: Option<String>,
 }
 
 /// What a case expects. Answers, texts and states are compared where they are named; what a step
@@ -329,14 +343,19 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
         known.ok_or(format!("there is no constant {name}"))?.1 = parse(name, value)?;
     }
     let params = case.params.as_ref().map_or(Ok(Json::object()), |text| parse("params", text))?;
-    let event = Event { agent: case.agent.clone(), params, ..Event::new(&case.event, case.actor) };
+    let session = case.session.clone();
+    let event =
+        Event { agent: case.agent.clone(), session, params, ..Event::new(&case.event, case.actor) };
     let event = event.unaliased();
     let place = workflow.document_of("case");
     let problem = case.problem.clone();
     let (name, reviews, tampered) = ("case".into(), case.reviews, case.tampered);
-    let spent = case.spent.clone();
+    let seen = case.seen.as_ref().map(|seen| seen.parse()).transpose();
+    let seen = seen.map_err(|error| format!("seen: {error}"))?;
+    let last_review = case.last_review.as_ref().map(|it| (it.file.clone(), it.verdict.clone()));
+    let (owner, spent) = (case.owner.clone(), case.spent.clone());
     let facts =
         RunFacts { name, document: place, problem, reviews, tampered, ..RunFacts::default() };
-    let run = RunFacts { spent, ..facts };
+    let run = RunFacts { owner, seen, last_review, spent, ..facts };
     Ok(decide(&configured, document, &event, &run, Arc::new(evidence)))
 }

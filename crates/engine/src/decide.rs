@@ -37,6 +37,9 @@ const MOST_TRIED: usize = 64;
 /// The parameter of a stop that is put again after a review: whose it was.
 pub const REVIEWED: &str = "reviewed";
 
+/// The parameter of a stop that is put again after a review that gave no verdict: whose it was.
+pub const UNREVIEWED: &str = "unreviewed";
+
 /// What an expression sees as `run`.
 #[derive(Clone, Debug, Default)]
 pub struct RunFacts {
@@ -51,6 +54,12 @@ pub struct RunFacts {
     pub tampered: u64,
     /// How many other runs of the workflow are open; told only where a run begins.
     pub others: u64,
+    /// The session that owns the run, while that is alive.
+    pub owner: Option<String>,
+    /// When that session last gave a sign of life before this event.
+    pub seen: Option<Timestamp>,
+    /// The review that ended last: its file, and its verdict.
+    pub last_review: Option<(String, Option<String>)>,
     /// Why no agent is started for it any more: its budget is used up.
     pub spent: Option<String>,
     /// Why nothing is started, run or written for it: nobody has consented to what the workflow does.
@@ -67,6 +76,10 @@ impl RunFacts {
 
     fn to_json(&self, workflow: &Workflow) -> Json {
         let dir = self.document.rsplit_once('/').map_or(".", |(dir, _)| dir);
+        let last_review = self.last_review.as_ref().map(|(file, verdict)| {
+            let verdict = verdict.as_deref().map_or(Json::Null, Json::from);
+            Json::from([("file", Json::from(file.as_str())), ("verdict", verdict)])
+        });
         Json::from([
             ("name", Json::from(self.name.as_str())),
             ("workflow", Json::from(workflow.name.as_str())),
@@ -76,6 +89,9 @@ impl RunFacts {
             ("tampered", Json::from(i64::try_from(self.tampered).unwrap_or(i64::MAX))),
             ("others", Json::from(i64::try_from(self.others).unwrap_or(i64::MAX))),
             ("problem", self.problem.as_deref().map_or(Json::Null, Json::from)),
+            ("owner", self.owner.as_deref().map_or(Json::Null, Json::from)),
+            ("seen", self.seen.map_or(Json::Null, |seen| Json::from(seen.to_string()))),
+            ("last_review", last_review.unwrap_or(Json::Null)),
             ("obstacle", self.obstacle().map_or(Json::Null, Json::from)),
         ])
     }
@@ -115,7 +131,10 @@ pub fn decide(
     let fits = deciding.declare();
     // Taken only now: a document that is shared would be copied to be declared.
     let original = deciding.document.clone();
-    let decided = fits.and_then(|()| deciding.decide(event));
+    let decided = match fits {
+        Ok(()) => deciding.decide(event),
+        Err(fault) => deciding.misfit(event, fault),
+    };
     let Deciding { document: after, moves, trace, changed, effects, wants, .. } = deciding;
     let unheard = deciding.unheard;
     let readings = recorder.readings();
@@ -286,6 +305,7 @@ impl<'w> Deciding<'w> {
             ("actor", Json::from(actor.as_str().unwrap_or_default())),
             ("session", event.session.as_deref().map_or(Json::Null, Json::from)),
             ("reviewed", event.params.get(REVIEWED).cloned().unwrap_or(Json::Null)),
+            ("unreviewed", event.params.get(UNREVIEWED).cloned().unwrap_or(Json::Null)),
         ]);
         let outer =
             Bound { machine: OUTER, path: Vec::new(), key: Json::Null, lets: HashMap::new() };
@@ -320,6 +340,17 @@ impl<'w> Deciding<'w> {
         let checked =
             self.workflow.records.declare(&self.workflow.state, &mut self.document, "state");
         checked.map_err(|found| Fault::new(format!("the state document does not fit: {found}")))
+    }
+
+    /// The answer where the document does not fit.
+    fn misfit(&mut self, event: &Event, fault: Fault) -> Result<Answer, Fault> {
+        let Some(text) = self.workflow.misfit.filter(|_| event.is_question()) else {
+            return Err(fault);
+        };
+        if let Some(problem) = self.run.at_mut(["problem"]) {
+            *problem = Json::from(fault.message.as_str());
+        }
+        Ok(Answer::Block { reason: self.text(text)? })
     }
 
     fn decide(&mut self, event: &Event) -> Result<Answer, Fault> {

@@ -78,6 +78,10 @@ pub struct Head {
     /// or one that cannot be read or does not fit: the rules decide all the same.
     #[schemars(with = "Option<String>")]
     pub presumed: Option<Spanned<String>>,
+    /// The block of a stop at which the document does not fit, with `run.problem` for the reason: whoever wrote
+    /// it can mend it. Without one, that is a fault.
+    #[schemars(with = "Option<Text>")]
+    pub misfit: Option<Spanned<Text>>,
     /// An environment variable: while it is 1, no run of the workflow is looked at.
     pub disable: Option<String>,
     /// Whether it holds every session of the project that changes files, without being started.
@@ -98,10 +102,17 @@ pub struct Head {
     pub worktree: Option<String>,
     /// A field with a list of path patterns: the files that are a run's tree; all where it is empty.
     pub scope: Option<String>,
-    /// Fields that only the rules may change, by path. A change from outside is noticed, journaled
+    /// Fields that only the rules may change, by path. A change from outside is put back, journaled
     /// and shown.
     #[serde(default)]
     pub protected: Vec<String>,
+    /// Fields that others may change as well, by path. A change from outside is shown; a number that
+    /// becomes smaller counts as tampering.
+    #[serde(default)]
+    pub watched: Vec<String>,
+    /// What becomes of a run that was tampered with.
+    #[serde(default)]
+    pub on_tamper: OnTamper,
     /// What a stop that follows a block means.
     #[serde(default)]
     pub reentry: Reentry,
@@ -160,6 +171,19 @@ pub enum MayCancel {
     Everybody,
     /// A person, in a terminal outside the client.
     Human,
+}
+
+/// What becomes of a run of which somebody else has changed what only the rules may.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnTamper {
+    /// The person is told, and the run does not end as done before a person has accepted it.
+    #[default]
+    Tell,
+    /// The agent is also held before that, and nobody else ends the run by its phase.
+    Hold,
+    /// The rules decide, by `run.tampered`; nothing is put back.
+    Rules,
 }
 
 /// What a stop that follows a block means.
@@ -373,7 +397,7 @@ pub enum WriteText {
 #[serde(untagged, expecting = "a type's name, or a table of type, list, map, one_of, default")]
 pub enum FieldText {
     Name(String),
-    Full(FieldTable),
+    Full(Box<FieldTable>),
 }
 
 /// The long form of a field's type.
@@ -396,6 +420,10 @@ pub struct FieldTable {
     /// What it reads as when absent.
     #[schemars(with = "Option<serde_json::Value>")]
     pub default: Option<toml::Value>,
+    /// Of a list: the members that an element is given which does not fit, with `{why}` for the reason. The
+    /// other elements are decided on as they are.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub misfit: Option<toml::Value>,
 }
 
 /// Something that a person or an agent can ask of the workflow.

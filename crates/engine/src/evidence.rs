@@ -16,8 +16,11 @@ use crate::json::Json;
 /// Why something could not be looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoEvidence {
-    /// The question itself is not allowed: a path that leaves the project. That is a fault.
+    /// The question itself cannot be asked, as one about a path without a name. That is a fault.
     Refused(String),
+    /// The path leads out of the project. Paths come from documents, so that satisfies no guard: a fault
+    /// would open the gate to whoever writes one.
+    Outside(String),
     /// It is there but cannot be read. That satisfies no guard.
     Unreadable(String),
 }
@@ -25,7 +28,9 @@ pub enum NoEvidence {
 impl fmt::Display for NoEvidence {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            NoEvidence::Refused(why) | NoEvidence::Unreadable(why) => out.write_str(why),
+            NoEvidence::Refused(why) | NoEvidence::Outside(why) | NoEvidence::Unreadable(why) => {
+                out.write_str(why)
+            }
         }
     }
 }
@@ -137,9 +142,7 @@ impl Recorder {
         let (answer, mark) = match &found {
             Ok(Some(bytes)) => (format!("{} bytes", bytes.len()), digest(bytes)),
             Ok(None) => ("absent".to_string(), "absent".to_string()),
-            Err(NoEvidence::Refused(why) | NoEvidence::Unreadable(why)) => {
-                (why.clone(), "unreadable".to_string())
-            }
+            Err(why) => (why.to_string(), "unreadable".to_string()),
         };
         self.note(format!("read {path}"), answer, mark);
         self.seen().files.insert(path.to_string(), found.clone());
@@ -154,9 +157,7 @@ impl Recorder {
         let found = self.world.list(pattern);
         let (answer, mark) = match &found {
             Ok(names) => (format!("{} files", names.len()), digest(names.join("\n").as_bytes())),
-            Err(NoEvidence::Refused(why) | NoEvidence::Unreadable(why)) => {
-                (why.clone(), "unreadable".to_string())
-            }
+            Err(why) => (why.to_string(), "unreadable".to_string()),
         };
         self.note(format!("list {pattern}"), answer, mark);
         self.seen().lists.insert(pattern.to_string(), found.clone());
@@ -165,7 +166,11 @@ impl Recorder {
 
     /// Whether there is such a file.
     pub fn exists(&self, path: &str) -> Result<bool, NoEvidence> {
-        let found = self.time(path)?.is_some();
+        let found = self.time(path);
+        if let Err(why) = &found {
+            self.note(format!("exists {path}"), why.to_string(), "unreadable".into());
+        }
+        let found = found?.is_some();
         self.note(format!("exists {path}"), found.to_string(), found.to_string());
         Ok(found)
     }
@@ -443,14 +448,15 @@ impl Evidence for GivenEvidence {
 
 /// Refuses a path that could leave the project: absolute, or with `..`.
 pub fn contained(path: &str) -> Result<(), NoEvidence> {
-    let why = if path.is_empty() {
-        "is empty"
-    } else if path.starts_with('/') || path.contains('\\') || path.contains('\0') {
+    if path.is_empty() {
+        return Err(NoEvidence::Refused("the path \"\" is empty".into()));
+    }
+    let why = if path.starts_with('/') || path.contains('\\') || path.contains('\0') {
         "is not relative to the project"
     } else if path.split('/').any(|part| part == "..") {
         "leaves the project"
     } else {
         return Ok(());
     };
-    Err(NoEvidence::Refused(format!("the path {path:?} {why}")))
+    Err(NoEvidence::Outside(format!("the path {path:?} {why}")))
 }

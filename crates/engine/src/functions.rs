@@ -219,7 +219,7 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     let world = evidence.clone();
     env.add_function("exists", move |path: &str| match world.exists(path) {
         Ok(found) => Ok(found),
-        Err(NoEvidence::Unreadable(_)) => Ok(false),
+        Err(NoEvidence::Unreadable(_) | NoEvidence::Outside(_)) => Ok(false),
         Err(NoEvidence::Refused(why)) => Err(refused(why)),
     });
     let world = evidence.clone();
@@ -228,7 +228,7 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
             let text = std::str::from_utf8(&bytes).unwrap_or_default();
             Ok(bom::strip(text).to_string())
         }
-        Ok(None) | Err(NoEvidence::Unreadable(_)) => Ok(String::new()),
+        Ok(None) | Err(NoEvidence::Unreadable(_) | NoEvidence::Outside(_)) => Ok(String::new()),
         Err(NoEvidence::Refused(why)) => Err(refused(why)),
     });
     let world = evidence.clone();
@@ -239,18 +239,19 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     let world = evidence.clone();
     env.add_function("glob", move |pattern: &str| match world.list(pattern) {
         Ok(names) => Ok(list(names)),
+        Err(NoEvidence::Outside(_)) => Ok(list(Vec::new())),
         Err(NoEvidence::Unreadable(why) | NoEvidence::Refused(why)) => Err(refused(why)),
     });
     let world = evidence.clone();
     env.add_function("digest", move |path: &str| match world.read(path) {
         Ok(Some(bytes)) => Ok(Value::from(digest(&bytes))),
-        Ok(None) | Err(NoEvidence::Unreadable(_)) => Ok(Value::from(())),
+        Ok(None) | Err(NoEvidence::Unreadable(_) | NoEvidence::Outside(_)) => Ok(Value::from(())),
         Err(NoEvidence::Refused(why)) => Err(refused(why)),
     });
     let world = evidence.clone();
     env.add_function("modified", move |path: &str| match world.modified(path) {
         Ok(Some(time)) => Ok(Value::from(time.to_string())),
-        Ok(None) | Err(NoEvidence::Unreadable(_)) => Ok(Value::from(())),
+        Ok(None) | Err(NoEvidence::Unreadable(_) | NoEvidence::Outside(_)) => Ok(Value::from(())),
         Err(NoEvidence::Refused(why)) => Err(refused(why)),
     });
     let world = evidence.clone();
@@ -277,7 +278,7 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     env.add_function("changed_files", move |folder: Option<&str>| {
         match world.changed_files(folder.unwrap_or(".")) {
             Ok(files) => Ok(list(files)),
-            Err(NoEvidence::Unreadable(why) | NoEvidence::Refused(why)) => Err(refused(why)),
+            Err(why) => Err(refused(why.to_string())),
         }
     });
     let world = evidence.clone();
@@ -285,7 +286,7 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     let world = evidence.clone();
     env.add_function("patched", move |path: &str| match world.read(path) {
         Ok(Some(bytes)) => Ok(list(patch::files(&bytes))),
-        Ok(None) | Err(NoEvidence::Unreadable(_)) => Ok(list(Vec::new())),
+        Ok(None) | Err(NoEvidence::Unreadable(_) | NoEvidence::Outside(_)) => Ok(list(Vec::new())),
         Err(NoEvidence::Refused(why)) => Err(refused(why)),
     });
     let world = evidence.clone();
@@ -387,6 +388,7 @@ fn json_file(
             (true, Json::from(digest(&bytes)), parsed)
         }
         Err(NoEvidence::Unreadable(why)) => (true, Json::from("unreadable"), Err(why)),
+        Err(NoEvidence::Outside(why)) => (false, Json::Null, Err(why)),
         Err(NoEvidence::Refused(why)) => return Err(refused(why)),
     };
     let checked = value.and_then(|mut value| {

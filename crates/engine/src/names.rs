@@ -21,7 +21,10 @@ pub const GIVEN: &[(&str, &str)] = &[
         "run",
         "run.name, run.workflow, run.document (its path), run.dir (its folder), run.reviews (how many were begun), run.tampered (how often somebody else changed a protected field), run.others (how many other runs of the workflow are open when it begins), run.problem (why the state is presumed), run.obstacle (why no agent can be started now)",
     ),
-    ("event", "event.name, event.session, event.actor and event.reviewed (who has just reviewed)"),
+    (
+        "event",
+        "event.name, event.session, event.actor, event.reviewed and event.unreviewed (who has just reviewed, or tried to)",
+    ),
     ("params", "an action's parameters"),
     (
         "agent",
@@ -58,8 +61,8 @@ pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnost
             check.text(&workflow.texts[text.0], &scope);
         }
     }
-    let texts = [workflow.note, workflow.unreadable, workflow.presumed, workflow.guidance];
-    for text in texts.into_iter().flatten() {
+    let texts = [workflow.note, workflow.misfit, workflow.unreadable];
+    for text in texts.into_iter().chain([workflow.presumed, workflow.guidance]).flatten() {
         let scope = check.scope(OUTER);
         check.text(&workflow.texts[text.0], &scope);
     }

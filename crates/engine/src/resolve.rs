@@ -146,6 +146,7 @@ impl Resolver<'_> {
         let mut machines = vec![self.machine(STATE, &head.field, None, &definition.outer)];
         machines[0].derive = head.derive.as_ref().map(|derive| self.expression(derive));
         let note = head.note.as_ref().and_then(|note| self.text(note));
+        let misfit = head.misfit.as_ref().and_then(|misfit| self.text(misfit));
         let unreadable = head.unreadable.as_ref();
         let unreadable =
             unreadable.and_then(|file| self.file("templates", file.get_ref(), file.span()));
@@ -175,6 +176,7 @@ impl Resolver<'_> {
             document,
             fallback: head.fallback.clone(),
             note,
+            misfit,
             unreadable,
             presumed,
             guidance,
@@ -182,6 +184,8 @@ impl Resolver<'_> {
             worktree: head.worktree.clone(),
             scope: head.scope.clone(),
             protected: head.protected.clone(),
+            watched: head.watched.clone(),
+            on_tamper: head.on_tamper,
             reentry: head.reentry,
             patience: head.patience,
             block_exit: head.block_exit,

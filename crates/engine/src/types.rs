@@ -57,6 +57,8 @@ pub struct Field {
     pub optional: bool,
     /// What it reads as when absent.
     pub default: Option<Json>,
+    /// Of a list: the members that an element is given which does not fit.
+    pub misfit: Option<Json>,
 }
 
 impl Field {
@@ -181,6 +183,8 @@ impl<'r> Check<'r> {
             | (Type::Number, Json::Number(_))
             | (Type::Boolean, Json::Bool(_)) => {}
             (Type::Integer, Json::Number(number)) if !number.is_f64() => {}
+            // Other writers of JSON have only one kind of number, and agents put some in quotes.
+            (Type::Integer, value) if let Some(number) = whole(value) => *value = number.into(),
             (Type::OneOf(names), Json::String(text)) if names.contains(text) => {}
             (Type::Record(id), Json::Object(object)) => {
                 let record = self.records.get(*id);
@@ -192,7 +196,7 @@ impl<'r> Check<'r> {
                         None if field.optional || field.default.is_some() => {}
                         None => self.mismatch("is missing".into()),
                         Some(Json::Null) if field.optional => {}
-                        Some(member) => self.value(&field.ty, member),
+                        Some(member) => self.member(field, member),
                     }
                     self.path.pop();
                 }
@@ -218,6 +222,58 @@ impl<'r> Check<'r> {
                     other => other.kind().to_string(),
                 };
                 self.mismatch(format!("is {is}, but must be {}", self.describe(ty)));
+            }
+        }
+    }
+
+    /// A member that is there. Null is what it reads as when absent, where that is declared.
+    fn member(&mut self, field: &'r Field, member: &mut Json) {
+        if let (Json::Null, Some(default)) = (&member, &field.default) {
+            *member = default.clone();
+        }
+        match (&field.ty, member, &field.misfit) {
+            (Type::List(of), Json::List(list), Some(misfit)) => {
+                for (index, item) in Arc::make_mut(list).0.iter_mut().enumerate() {
+                    self.path.push(Step::Index(index));
+                    let before = self.found.len();
+                    self.value(of, item);
+                    if self.found.len() > before {
+                        let why = Mismatches(self.found.split_off(before)).to_string();
+                        self.mend(of, item, misfit, &why);
+                        self.value(of, item);
+                    }
+                    self.path.pop();
+                }
+            }
+            (ty, member, _) => self.value(ty, member),
+        }
+    }
+
+    /// Gives an element that does not fit the members for that, with the reason; what does not fit of it is
+    /// taken for absent.
+    fn mend(&self, of: &Type, item: &mut Json, misfit: &Json, why: &str) {
+        if !matches!(item, Json::Object(_)) {
+            *item = Json::object();
+        }
+        if let Type::Record(id) = of {
+            for field in &self.records.get(*id).fields {
+                let is_there = item.get(&field.name).is_some_and(|it| *it != Json::Null);
+                let Some(place) = is_there.then(|| item.at_mut([&*field.name])).flatten() else {
+                    continue;
+                };
+                if self.records.declare(&field.ty, place, &field.name).is_err() {
+                    *place = field.when_absent().clone();
+                }
+            }
+        }
+        let Json::Object(members) = misfit else { return };
+        for (name, value) in members.iter() {
+            let value = match value {
+                Json::String(text) => Json::from(text.replace("{why}", why).as_str()),
+                other => other.clone(),
+            };
+            if let Some(place) = item.at_mut([&**name]) {
+                *place = value;
             }
         }
     }
@@ -252,6 +308,20 @@ impl<'r> Check<'r> {
     }
 }
 
+/// A whole number that is written as another kind of value.
+fn whole(value: &Json) -> Option<i64> {
+    let number = match value {
+        Json::Number(number) => number.as_f64()?,
+        Json::String(text) => return text.trim().parse().ok(),
+        _ => return None,
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it is whole, and small enough to be exact"
+    )]
+    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
+}
+
 #[cfg(test)]
 mod tests {
     use minijinja::Value;
@@ -259,8 +329,13 @@ mod tests {
     use super::*;
 
     fn records() -> Records {
-        let field =
-            |name: &str, ty, optional| Field { name: name.into(), ty, optional, default: None };
+        let field = |name: &str, ty, optional| Field {
+            name: name.into(),
+            ty,
+            optional,
+            default: None,
+            misfit: None,
+        };
         Records(vec![
             Arc::new(Record {
                 name: "state".into(),
@@ -289,6 +364,66 @@ mod tests {
             found.to_string(),
             "state.phase is missing; \
              state.entries[1].status is \"banana\", but must be one of pending, failed"
+        );
+    }
+
+    #[test]
+    fn what_can_be_understood_is_read_as_it_is_meant() {
+        let records = Records(vec![Arc::new(Record {
+            name: "state".into(),
+            fields: vec![
+                Field {
+                    name: "count".into(),
+                    ty: Type::Integer,
+                    optional: false,
+                    default: Some(Json::from(5)),
+                    misfit: None,
+                },
+                Field {
+                    name: "last".into(),
+                    ty: Type::Integer,
+                    optional: true,
+                    default: None,
+                    misfit: None,
+                },
+            ],
+        })]);
+        let read = |text: &str| {
+            let mut value = Json::parse(text.as_bytes()).unwrap();
+            let fits = records.declare(&Type::Record(RecordId(0)), &mut value, "state");
+            fits.map(|()| value.to_text(None).trim_end().to_string())
+        };
+        for (text, expected) in [
+            (r#"{"count":4.0}"#, r#"{"count":4}"#),
+            (r#"{"count":" 12 "}"#, r#"{"count":12}"#),
+            (r#"{"count":null}"#, r#"{"count":5}"#),
+            (r#"{"count":1,"last":null}"#, r#"{"count":1,"last":null}"#),
+            (r"{}", r"{}"),
+        ] {
+            assert_eq!(read(text).unwrap(), expected);
+        }
+        for text in
+            [r#"{"count":4.5}"#, r#"{"count":"many"}"#, r#"{"count":true}"#, r#"{"count":1e300}"#]
+        {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_element_that_does_not_fit_is_marked_and_the_others_are_as_they_were() {
+        let mut records = records();
+        let misfit = Json::parse(br#"{"status":"failed","error":"{why}"}"#).unwrap();
+        Arc::get_mut(&mut records.0[0]).unwrap().fields[1].misfit = Some(misfit);
+        let text =
+            br#"{"phase":"a","entries":[{"status":"pending"},{"status":"banana","error":7,"x":1},3]}"#;
+        let mut value = Json::parse(text).unwrap();
+        records.declare(&Type::Record(RecordId(0)), &mut value, "state").unwrap();
+        let one_of = "but must be one of pending, failed";
+        assert_eq!(
+            value.to_text(None).trim_end(),
+            format!(
+                r#"{{"phase":"a","entries":[{{"status":"pending"}},{{"status":"failed","error":"state.entries[1].status is \"banana\", {one_of}; state.entries[1].error is 7, but must be a string","x":1}},{{"status":"failed","error":"state.entries[2] is 3, but must be an object (entry)"}}]}}"#
+            )
         );
     }
 

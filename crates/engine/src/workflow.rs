@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::actor::Actor;
 use crate::answer::{Outcome, Until};
-use crate::definition::{MayCancel, ParamType, Reentry};
+use crate::definition::{MayCancel, OnTamper, ParamType, Reentry};
 use crate::diagnostic::Source;
 use crate::identity::Identity;
 use crate::job::Bound;
@@ -32,6 +32,8 @@ pub struct Workflow {
     pub fallback: Option<String>,
     /// What an agent is told about a run.
     pub note: Option<TextId>,
+    /// What a stop is blocked with at which the document does not fit.
+    pub misfit: Option<TextId>,
     /// What takes the place of a document that cannot be read.
     pub unreadable: Option<TextId>,
     /// What a document is taken for that is missing, or cannot be read.
@@ -48,6 +50,9 @@ pub struct Workflow {
     pub scope: Option<String>,
     /// Paths of fields that only the rules may change.
     pub protected: Vec<String>,
+    /// Paths of fields that others may change as well, visibly.
+    pub watched: Vec<String>,
+    pub on_tamper: OnTamper,
     pub reentry: Reentry,
     pub patience: u32,
     pub block_exit: u8,

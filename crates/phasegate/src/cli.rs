@@ -1,7 +1,7 @@
 //! The command line. Commands of our own are declared here; those of a workflow are made from the
 //! actions that it declares.
 
-mod accept_definition;
+mod accept;
 mod action;
 mod cancel;
 mod demo;
@@ -101,11 +101,12 @@ enum Command {
     /// Give a run up, so that another session can take it
     #[command(after_help = "Example:\n  phasegate release triage/web")]
     Release(owner::Release),
-    /// Let a run keep to its workflow's definition as it is now
+    /// Accept what was changed behind the gate's back: the definition of a run, or what only its rules may change
     #[command(
-        after_help = "Example:\n  phasegate accept-definition triage/web --reason 'a better prompt'"
+        alias = "accept-definition",
+        after_help = "Example:\n  phasegate accept triage/web --reason 'a better prompt'"
     )]
-    AcceptDefinition(accept_definition::Options),
+    Accept(accept::Options),
     /// List what runs for the runs of this project: checks, reviewers, workers, agents, commands
     #[command(
         aliases = ["agents", "agent", "check"],
@@ -305,7 +306,7 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Resume(options) => pause::resume(project, &options),
         Command::Adopt(options) => owner::adopt(project, &options),
         Command::Release(options) => owner::release(project, &options),
-        Command::AcceptDefinition(options) => accept_definition::run(project, &options),
+        Command::Accept(options) => accept::run(project, &options),
         Command::Jobs(options) => jobs::run(project, &options),
         Command::Wait(options) => wait::run(project, &options),
         Command::Trust(options) => trust::run(project, &options),

@@ -23,6 +23,7 @@ use phasegate_runtime::ledger::Delivery;
 use phasegate_runtime::plain;
 use phasegate_runtime::project::{ConfigError, Project};
 use phasegate_runtime::variables;
+use phasegate_runtime::witness;
 use phasegate_runtime::world::ClientReport;
 use serde_json::{Map, Value};
 use signal_hook::consts::SIGXFSZ;
@@ -320,6 +321,7 @@ fn signed(
     let mut messages = faults;
     if sign == Sign::Started {
         bindings::prune();
+        witness::prune();
         messages.extend(gate.broken_once(Some(session)));
         messages.extend(openings::in_environment());
         messages.extend(openings::in_settings(&project.root));

@@ -131,12 +131,18 @@ fn keep(session: &str, binding: &Binding) -> std::io::Result<()> {
 
 /// Forgets the sessions that have given no sign for long.
 pub fn prune() {
-    let Some(folder) = state_folder().map(|folder| folder.join("sessions")) else { return };
+    if let Some(folder) = state_folder().map(|folder| folder.join("sessions")) {
+        remove_older(&folder, MAX_AGE);
+    }
+}
+
+/// Removes the files of a folder that were not written for long.
+pub(crate) fn remove_older(folder: &Path, most: Duration) {
     let now = SystemTime::now();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let time = entry.metadata().and_then(|meta| meta.modified());
         let age = time.ok().and_then(|time| now.duration_since(time).ok());
-        if age.is_some_and(|age| age > MAX_AGE) {
+        if age.is_some_and(|age| age > most) {
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -26,6 +26,7 @@ mod tamper;
 mod transaction;
 mod trees;
 mod waits;
+mod withhold;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -45,9 +46,10 @@ use crate::store::{Store, StoreError};
 use crate::words;
 use crate::workspace::{Documents, Workspace};
 
+pub use crate::ledger::LEASE;
 pub use find::{Found, Listed};
 pub use runs::Report;
-pub use sessions::{LEASE, Sign, Standing};
+pub use sessions::{Sign, Standing};
 pub use standing::{GateState, StandingGate};
 pub use stop::{Stop, Verdict};
 

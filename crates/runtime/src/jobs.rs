@@ -157,6 +157,13 @@ pub struct Verdict {
     pub document: String,
 }
 
+impl Verdict {
+    /// The verdict as a reviewer says it.
+    pub fn word(&self) -> &'static str {
+        if self.pass { "PASS" } else { "FAIL" }
+    }
+}
+
 /// How a job ended, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

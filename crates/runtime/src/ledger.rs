@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use indexmap::IndexMap;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::evidence::Reading;
+use phasegate_engine::job::Gives;
 use phasegate_engine::step::Actor;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,12 @@ use crate::tree::Written;
 
 /// How many readings are remembered to tell whether something has changed.
 const MAX_READINGS: usize = 256;
+
+/// How many changes from outside are remembered.
+const MAX_TAMPERED: usize = 16;
+
+/// How much of a value is told.
+const MAX_TOLD: usize = 80;
 
 /// The version of the format that is written. Version 1 was flat, and is read by [`v1`].
 pub const SCHEMA: u32 = 2;
@@ -60,6 +67,9 @@ pub struct Ledger {
     pub session: Session,
     #[serde(default)]
     pub work: Work,
+    /// The digest of its text as it is stored; empty where it is not.
+    #[serde(skip)]
+    pub stored: String,
 }
 
 /// How far a run has come, in its journal and in its document.
@@ -69,6 +79,9 @@ pub struct Position {
     /// The number of the last journal line, and its hash.
     pub seq: u64,
     pub head: String,
+    /// How often the ledger was written.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub turn: u64,
     /// The place of the state document.
     pub document: String,
     /// The phase that our last step led to, or in which somebody else has ended the run.
@@ -127,6 +140,24 @@ pub struct Tamper {
     /// How many there were.
     #[serde(skip_serializing_if = "is_zero")]
     pub count: u64,
+    /// How many of them a person has accepted.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub accepted: u64,
+}
+
+impl Tamper {
+    /// Writes a change down that was not ours.
+    pub fn note(&mut self, change: Tampered) {
+        self.changes.push(change);
+        self.count += 1;
+        let more = self.changes.len().saturating_sub(MAX_TAMPERED);
+        self.changes.drain(..more);
+    }
+
+    /// Whether there are changes that no person has accepted.
+    pub fn is_open(&self) -> bool {
+        self.count > self.accepted
+    }
 }
 
 /// What concerns the session that works on a run, and the user.
@@ -233,6 +264,16 @@ pub struct Work {
     pub flakes: Flakes,
 }
 
+impl Work {
+    /// The review that ended last: its file, and its verdict, where it gave one.
+    pub fn last_review(&self) -> Option<(String, Option<String>)> {
+        let judges = |job: &&Record| job.manner.gives == Gives::Verdict && job.is_over();
+        let last = self.jobs.values().filter(judges).max_by_key(|job| job.recorded)?;
+        let verdict = last.ended.as_ref().and_then(|ended| ended.verdict.as_ref());
+        Some((last.file.clone()?, verdict.map(|verdict| verdict.word().to_string())))
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
@@ -243,6 +284,22 @@ fn is_zero(count: &u64) -> bool {
 pub struct Owner {
     pub session: String,
     pub seen: Timestamp,
+}
+
+/// How long an owner may be silent before another session may take its run. After so long without a
+/// sign of life, a hook may be missing.
+pub const LEASE: SignedDuration = SignedDuration::from_mins(30);
+
+/// How far clocks may be apart.
+const MAX_AHEAD: SignedDuration = SignedDuration::from_mins(1);
+
+impl Owner {
+    /// Whether the lease holds. One that says it was heard of tomorrow, as a clock that was set back or somebody's
+    /// edit leaves it, would hold until then and longer.
+    pub fn is_held(&self, now: Timestamp) -> bool {
+        let silent = now.duration_since(self.seen);
+        silent <= LEASE && silent >= -MAX_AHEAD
+    }
 }
 
 /// A protected field that somebody else changed.
@@ -256,8 +313,12 @@ pub struct Tampered {
 
 impl fmt::Display for Tampered {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        let Tampered { field, from, to, .. } = self;
-        write!(out, "`{field}` was changed from {from} to {to}, and not by Phasegate")
+        let [from, to] =
+            [&self.from, &self.to].map(|value| match value.char_indices().nth(MAX_TOLD) {
+                Some((end, _)) => format!("{}…", &value[..end]),
+                None => value.clone(),
+            });
+        write!(out, "`{}` was changed from {from} to {to}, and not by Phasegate", self.field)
     }
 }
 
@@ -379,7 +440,9 @@ impl Ledger {
             }
         }
         let is_known = !old.definition.digest.is_empty();
-        Ledger { definition: if is_known { old.definition } else { self.definition }, work, ..old }
+        let definition = if is_known { old.definition } else { self.definition };
+        let position = Position { turn: self.position.turn, ..old.position };
+        Ledger { definition, work, position, stored: self.stored, ..old }
     }
 
     /// The ledger of the next run with the same document: only the journal goes on.
@@ -390,9 +453,11 @@ impl Ledger {
             schema: self.schema,
             run: self.run.clone(),
             started_at: Some(now),
+            stored: self.stored.clone(),
             position: Position {
                 seq: self.position.seq,
                 head: self.position.head.clone(),
+                turn: self.position.turn,
                 ..Position::default()
             },
             session: Session {

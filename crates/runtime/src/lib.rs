@@ -30,6 +30,7 @@ pub mod store;
 mod tree;
 pub mod trust;
 mod whole_file;
+pub mod witness;
 pub mod words;
 mod workspace;
 pub mod world;

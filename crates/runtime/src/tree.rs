@@ -13,6 +13,7 @@ use phasegate_engine::functions::filename;
 use phasegate_engine::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
+use crate::config::state_folder;
 use crate::outside::{self, MAX_RECORD};
 use crate::paths;
 use crate::project::Project;
@@ -104,7 +105,10 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// The tree at `root` of the project at `home`.
-    pub(crate) fn new(home: &Path, root: &Path, apart: Apart) -> Tree {
+    pub(crate) fn new(home: &Path, root: &Path, mut apart: Apart) -> Tree {
+        // A home folder may be the project.
+        let own = state_folder().and_then(|own| Some(own.strip_prefix(root).ok()?.to_path_buf()));
+        apart.patterns.extend(own.map(|own| format!("{}/**", own.display())));
         Tree { root: root.to_path_buf(), home: home.to_path_buf(), apart }
     }
 

@@ -36,6 +36,8 @@ pub enum Because<'a> {
     Untrusted(&'a str),
     /// A limit was reached: the outcome, the limit, what it counts, and how to go on.
     Limit(Outcome, u64, &'a str, &'a str),
+    /// The run would be done, but was tampered with, and how.
+    Tampered(&'a str),
     /// The client's own cap is near: how many blocks it takes, and whether work in between counts.
     ClientCap(u64, bool),
 }
@@ -95,6 +97,10 @@ pub fn sentence(run: &str, phase: &str, because: Because) -> String {
         Because::Limit(outcome, limit, what, next) => format!(
             "Run {run} let the agent stop ({outcome}): it reached its limit of {limit} {what}. {next}, or \
              {to_end}."
+        ),
+        Because::Tampered(change) => format!(
+            "Run {run} is at its end, and does not count as done: {change}. If that is right, `phasegate \
+             accept {run} --reason …` says so, in a terminal of your own."
         ),
         Because::ClientCap(cap, on_all) => {
             let idle = if on_all { "" } else { " and used no tool" };

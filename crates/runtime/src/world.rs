@@ -161,7 +161,15 @@ impl Evidence for World {
     }
 
     fn modified(&self, path: &str) -> Result<Option<Timestamp>, NoEvidence> {
-        let full = meant(&self.home, &self.root, path)?;
+        let mut full = meant(&self.home, &self.root, path)?;
+        if let Place::Topic(folder, topic) = Place::of(path) {
+            full = inside(&self.home, folder)?;
+            let latest = topics::Topic::new(&self.home, full.clone(), topic).latest();
+            if let Some(at) = latest.ok().flatten().and_then(|message| message.at) {
+                return Ok(Some(at));
+            }
+            full.push(topics::MESSAGES);
+        }
         let file = fs::metadata(&full).ok().filter(fs::Metadata::is_file);
         let time = file.and_then(|meta| meta.modified().ok());
         Ok(time.and_then(|time| Timestamp::try_from(time).ok()))

@@ -31,7 +31,9 @@ pub(super) fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>) {
     env.add_function("applied", move |path: &str, base: Option<String>| {
         let patch = match world.read(path) {
             Ok(Some(patch)) => patch,
-            Ok(None) | Err(NoEvidence::Unreadable(_)) => return Ok(Value::from(())),
+            Ok(None) | Err(NoEvidence::Unreadable(_) | NoEvidence::Outside(_)) => {
+                return Ok(Value::from(()));
+            }
             Err(NoEvidence::Refused(why)) => return Err(refused(why)),
         };
         let tree = base.and_then(|base| world.applied(&base, path, &patch));

@@ -93,7 +93,7 @@ fn paths(workflow: &Workflow, source: &Arc<Source>, found: &mut Diagnostics) {
             }
         }
     }
-    for path in &workflow.protected {
+    for path in workflow.protected.iter().chain(&workflow.watched) {
         let at = source.text.find(&format!("\"{path}\"")).unwrap_or(0);
         let path: Vec<String> = path.split('.').map(str::to_string).collect();
         check(OUTER, &path, at..at);

@@ -107,6 +107,7 @@ impl Resolver<'_> {
             ty,
             optional: table.optional,
             default: table.default.as_ref().map(literal),
+            misfit: table.misfit.as_ref().map(literal),
         })
     }
 }

@@ -299,7 +299,7 @@ impl Doctor<'_> {
                     self.row(format!("{row_id}.owner"), "run", Status::Warn, summary, Some(remedy));
                 }
             }
-            if !run.ledger.tamper.changes.is_empty() {
+            if run.ledger.tamper.is_open() {
                 let last =
                     run.ledger.tamper.changes.last().map(ToString::to_string).unwrap_or_default();
                 let row = self.row(
@@ -309,7 +309,7 @@ impl Doctor<'_> {
                     format!(
                         "run {id}: a field that only the rules may set was changed from outside"
                     ),
-                    Some(format!("`phasegate status` and `phasegate log {id}` show it")),
+                    Some(format!("`phasegate log {id}` shows it; `phasegate accept {id} --reason …` accepts it")),
                 );
                 row.details.push(last);
             }

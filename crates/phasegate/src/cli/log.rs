@@ -40,6 +40,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     if options.verify {
         let count = verify(&gate.journal(&run)?, &run.ledger)
             .map_err(|problem| Failed(format!("the journal of {}: {problem}", run.id)))?;
+        if let Some(change) = gate.contradiction(&run) {
+            return Err(Failed(format!("run {}: {change}", run.id)));
+        }
         print::line(&format!("{}: {count} entries, chain intact", run.id));
         return Ok(ExitCode::SUCCESS);
     }

@@ -215,7 +215,8 @@ fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
         let why = it.reason.as_deref().unwrap_or("no reason was given");
         format!("cancelled from {} {}: {why}", it.from(), when::ago(it.at))
     });
-    let tampered = run.ledger.tamper.changes.iter();
+    let contradiction = gate.contradiction(run);
+    let tampered = run.ledger.tamper.changes.iter().chain(&contradiction);
     let tampered = tampered.map(|change| format!("{change} ({})", when::ago(change.at)));
     let outdated = gate.is_outdated(run).filter(|_| !report.condition.is_over());
     let problems =

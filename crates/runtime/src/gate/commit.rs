@@ -17,6 +17,7 @@ use super::standing::note_done;
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::trees::note_checks;
+use super::withhold::withhold;
 use super::{Answered, Gate, GateError};
 use crate::fault_point;
 use crate::journal::Line;
@@ -37,6 +38,7 @@ impl Gate<'_> {
         let mut run = self.run_facts(open.run.found, &open.ground, open.read.problem.clone());
         // What was noticed only now counts, too.
         run.tampered = open.run.ledger.tamper.count;
+        run.last_review = open.run.ledger.work.last_review();
         let world = self.world(&open.workflow, &open.ground, &open.run.ledger.work, told, attempt);
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
     }
@@ -51,6 +53,10 @@ impl Gate<'_> {
         mut new: Option<Vec<u8>>,
         attempt: &Attempt,
     ) -> Result<Then<Progress>, GateError> {
+        if !event.is_question() {
+            withhold(&mut open, event, &mut step);
+            new = new.filter(|_| step.changed);
+        }
         let acts = step.effects.contains(&Effect::Remove) || new.is_some();
         if let (Some(problem), true) = (&open.read.problem, acts) {
             // What cannot be read is not overwritten.

@@ -12,7 +12,6 @@ use phasegate_engine::step::{Event, Step};
 use phasegate_engine::workflow::{TextId, Workflow};
 
 use super::begin::{Deferred, begun, list};
-use super::document::Read;
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::{Found, Gate, GateError};
@@ -132,14 +131,13 @@ impl Gate<'_> {
             }
             locked.ledger.position.document.clone_from(&found.place);
             locked.ledger.session.stands.clone_from(stands);
-            locked.notes.clear();
+            if !locked.is_contradicted {
+                locked.notes.clear();
+            }
             self.pin(&mut locked, workflow)?;
             let workflow = self.workflow(&workflow.name)?;
-            let (read, before) = (Read::nothing(), String::new());
-            let (none, former) = (Json::object(), None);
             let ground = self.ground(&workflow, &document);
-            let mut open =
-                Open { run: locked, workflow, read, before, document: none, ground, former };
+            let mut open = Open::begun(locked, workflow, ground);
             if let (Some(job), Some(step)) = (&commands, &step) {
                 let deferred = Deferred::new(event, step, Some(&bytes), replaces.clone());
                 open.run.ledger.position.begins_with = Some(job.id.clone());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use phasegate_engine::bom;
 use phasegate_engine::decide::{RunFacts, render};
 use phasegate_engine::json::Json;
@@ -10,7 +11,7 @@ use phasegate_engine::workflow::{TextId, Workflow};
 
 use super::ground::Ground;
 use super::{Found, GateError, Runs};
-use crate::ledger::Intended;
+use crate::ledger::{Intended, Owner};
 use crate::store::{Stored, Version};
 use crate::world::{ClientReport, World};
 
@@ -102,8 +103,14 @@ impl Runs<'_> {
             root.join(&found.place).to_string_lossy().into_owned()
         };
         let (reviews, tampered) = (found.ledger.work.tally.reviews, found.ledger.tamper.count);
+        let session = &found.ledger.session;
+        let is_alive = |owner: &&Owner| owner.is_held(Timestamp::now());
+        let owner = session.owner.as_ref().filter(is_alive).map(|owner| owner.session.clone());
+        let seen = session.owner.as_ref().map(|owner| owner.seen);
+        let last_review = found.ledger.work.last_review();
         let (name, spent) = (found.id.name.clone(), self.spent(found));
-        RunFacts { name, document, problem, reviews, tampered, spent, ..RunFacts::default() }
+        let facts = RunFacts { name, document, problem, reviews, tampered, ..RunFacts::default() };
+        RunFacts { spent, owner, seen, last_review, ..facts }
     }
 
     fn presume(&self, found: &Found, workflow: &Workflow, text: TextId) -> Result<Read, GateError> {

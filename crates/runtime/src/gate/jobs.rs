@@ -23,7 +23,7 @@ use super::{Answered, Found, Gate, GateError, Runs};
 use crate::caller::{self, Caller};
 use crate::checks::Checks;
 use crate::exclusive::try_exclusive;
-use crate::jobs::{self, Claimed, EndStatus, Ended, Record, Seen, Spec, Supervisor};
+use crate::jobs::{self, Claimed, EndStatus, Ended, Record, Seen, Spec, Supervisor, Verdict};
 use crate::ledger::{Last, Ledger, Work};
 use crate::run::RunId;
 use crate::variables;
@@ -473,7 +473,7 @@ fn tell(job: &mut Record, id: &str, news: News) -> Event {
             job.started = job.started.or(since);
             let code = ended.exit_code.map_or(Json::Null, |code| Json::from(i64::from(code)));
             let verdict = ended.verdict.as_ref();
-            let word = verdict.map(|verdict| if verdict.pass { "PASS" } else { "FAIL" });
+            let word = verdict.map(Verdict::word);
             // What the rules knew a worker and a reviewer by before they were jobs.
             let word_for_name = match job.kind {
                 JobKind::Worker => Some("worker"),

@@ -101,7 +101,7 @@ impl Runs<'_> {
             GateError::Other(format!(
                 "the definition of workflow {workflow} has changed since the run began, and the \
                  copy of the old one is gone or was changed too; \
-                 `phasegate accept-definition {id} --reason …` takes the new one"
+                 `phasegate accept {id} --reason …` takes the new one"
             ))
         })?;
         let mut files: BTreeMap<_, _> = copy
@@ -194,6 +194,6 @@ fn changed(id: &RunId) -> String {
     let workflow = &id.workflow;
     format!(
         "The definition of workflow {workflow} has changed since run {id} began; the run keeps to \
-         the old one. `phasegate accept-definition {id} --reason …` takes the new one."
+         the old one. `phasegate accept {id} --reason …` takes the new one."
     )
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use phasegate_engine::answer::{Answer, Outcome, Until};
-use phasegate_engine::decide::{REVIEWED, params};
+use phasegate_engine::decide::{REVIEWED, UNREVIEWED, params};
 use phasegate_engine::job::{Bound, Gives, Job, JobKind};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Effect, Event, Step};
@@ -47,6 +47,8 @@ pub(super) struct Attempt {
     pub(super) ended: Vec<String>,
     /// Whose verdict was put to the rules.
     reviewed: Option<String>,
+    /// Who was to judge, and gave no verdict.
+    unreviewed: Option<String>,
     /// How many verdicts it has heard that are no pass.
     failed: usize,
     /// The job that is not waited for any longer, and why.
@@ -64,6 +66,7 @@ impl Attempt {
             most,
             ended: Vec::new(),
             reviewed: None,
+            unreviewed: None,
             failed: 0,
             given_up: None,
             tree: RefCell::default(),
@@ -73,8 +76,9 @@ impl Attempt {
 
     /// A stop, which knows of the verdict that was given for it.
     pub(super) fn stop(&self, session: Option<String>) -> Event {
-        let reviewed = self.reviewed.as_deref().map(Json::from);
-        let params = params(reviewed.map(|reviewed| (REVIEWED.to_string(), reviewed)));
+        let given = [(REVIEWED, &self.reviewed), (UNREVIEWED, &self.unreviewed)];
+        let given = given.into_iter().filter_map(|(name, who)| Some((name, who.as_deref()?)));
+        let params = params(given.map(|(name, who)| (name.to_string(), Json::from(who))));
         Event { params, ..Event::stop(session) }
     }
 
@@ -224,6 +228,7 @@ impl Gate<'_> {
             let has_verdict = verdict.is_some();
             attempt.failed += usize::from(!verdict.is_some_and(|verdict| verdict.pass));
             attempt.reviewed = (has_verdict && !refused).then(|| job.name.clone());
+            attempt.unreviewed = (!has_verdict).then(|| job.name.clone());
         }
         let Some(answer) = job.answer.clone().filter(|_| job.manner.alone) else {
             return Ok(None);
@@ -375,8 +380,7 @@ fn why_no_verdict(job: &Record) -> Option<String> {
         return Some(format!("{what}: {problem} (see {})", job.log_place()));
     }
     let Some(Answer::Deny { reason, .. }) = &job.answer else { return None };
-    let pass = ended.verdict.as_ref().is_some_and(|verdict| verdict.pass);
-    let verdict = if pass { "PASS" } else { "FAIL" };
+    let verdict = ended.verdict.as_ref()?.word();
     Some(format!("{what}: its verdict was {verdict}, and {reason}"))
 }
 

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use phasegate_engine::answer::Outcome;
 use phasegate_engine::decide::phase_name;
+use phasegate_engine::definition::OnTamper;
 use phasegate_engine::events::STOP;
 use phasegate_engine::json::Json;
 use phasegate_engine::workflow::Workflow;
@@ -69,7 +70,8 @@ impl Runs<'_> {
             && (found.ledger.position.ended_by_hand || found.ledger.is_left_by_hand(&phase));
         let by_hand = derived
             || found.ledger.is_ended_by_hand(&outer.field, &phase)
-            || set.is_some_and(|set| set.trim_matches('"') != phase);
+            || set.is_some_and(|set| set.trim_matches('"') != phase)
+            || found.ledger.tamper.is_open() && workflow.on_tamper != OnTamper::Rules;
         let condition =
             match (&found.ledger.session.cancelled, outer.get(id).ends, found.ledger.outcome()) {
                 (Some(_), ..) => Condition::Cancelled,

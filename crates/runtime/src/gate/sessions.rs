@@ -4,22 +4,18 @@ use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::Answer;
-use phasegate_engine::step::Event;
+use phasegate_engine::step::{Actor, Event};
 
 use super::standing::{StandingGate, is_for};
-use super::transaction::Then;
+use super::transaction::{Then, line_about};
 use super::{Found, Gate, GateError, Runs};
 use crate::bindings;
 use crate::git;
 use crate::ledger::{Ledger, Owner};
 use crate::world::ClientReport;
 
-/// How long an owner may be silent before another session may take its run. After so long without a
-/// sign of life, a hook may be missing.
-pub const LEASE: SignedDuration = SignedDuration::from_mins(30);
-
-/// How far clocks may be apart.
-const MAX_AHEAD: SignedDuration = SignedDuration::from_mins(1);
+/// The event of a line that says what the second witness knows.
+const TAMPERED: &str = "tampered";
 
 /// How long ago a folder may have been changed that is taken for what a session works on.
 const RECENTLY: SignedDuration = SignedDuration::from_hours(24);
@@ -59,7 +55,7 @@ pub(super) fn standing(ledger: &Ledger, session: Option<&str>, now: Timestamp) -
     let Some(session) = session else { return Standing::Free };
     match (&ledger.session.owner, &ledger.session.former) {
         (Some(owner), _) if owner.session == session => Standing::Own,
-        (Some(owner), _) if is_held(owner, now) => Standing::Foreign,
+        (Some(owner), _) if owner.is_held(now) => Standing::Foreign,
         // One that says it was heard of tomorrow says nothing.
         (Some(owner), _) if owner.seen > now => Standing::Left(Timestamp::UNIX_EPOCH),
         (Some(owner), _) => Standing::Left(owner.seen),
@@ -77,13 +73,6 @@ fn standing_of(run: &Found, session: Option<&str>, now: Timestamp) -> Standing {
         Some(_) => Standing::Foreign,
         None => standing(&run.ledger, session, now),
     }
-}
-
-/// Whether the lease of an owner holds. One that says it was heard of tomorrow, as a clock that was set back
-/// or somebody's edit leaves it, would hold until then and longer.
-fn is_held(owner: &Owner, now: Timestamp) -> bool {
-    let silent = now.duration_since(owner.seen);
-    silent <= LEASE && silent >= -MAX_AHEAD
 }
 
 impl Runs<'_> {
@@ -250,6 +239,34 @@ impl Gate<'_> {
                     run.id,
                     cancelled.from()
                 )),
+                Err(error) => notes.push(format!("run {}: {error}", run.id)),
+            }
+        }
+        notes
+    }
+
+    /// What the second witness says of runs that seem to be over or somebody else's, and so are not asked. It is
+    /// said once.
+    pub(super) fn attested(&self, runs: &[Found], session: Option<&str>) -> Vec<String> {
+        let now = Timestamp::now();
+        let is_asked = |run: &Found| {
+            run.is_open(&self.workspace) && standing(&run.ledger, session, now) != Standing::Foreign
+        };
+        let mut notes = Vec::new();
+        for run in runs.iter().filter(|run| !is_asked(run)) {
+            if self.contradiction(run).is_none() {
+                continue;
+            }
+            let told = self.within(run, |locked| {
+                let event = Event::new(TAMPERED, Actor::Engine);
+                Ok(if locked.is_contradicted {
+                    Then::Write(locked.note(line_about(event, Timestamp::now())), ())
+                } else {
+                    Then::Nothing(())
+                })
+            });
+            match told {
+                Ok(((), written)) => notes.extend(written.notes),
                 Err(error) => notes.push(format!("run {}: {error}", run.id)),
             }
         }

@@ -8,7 +8,7 @@ use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::Reentry;
 use phasegate_engine::events::STOP;
-use phasegate_engine::job::{Bound, Gives, Job};
+use phasegate_engine::job::{Bound, Gives};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Effect, Event, Step};
 
@@ -19,6 +19,7 @@ use super::sessions::{Standing, standing};
 use super::standing::{Sight, rests};
 use super::transaction::{Open, Then, line_about};
 use super::waits::{note, wait};
+use super::withhold::withhold;
 use super::{Answered, Found, Gate, GateError};
 use crate::baseline::Baseline;
 use crate::git;
@@ -93,7 +94,8 @@ impl Gate<'_> {
     pub fn stop(&self, stop: &Stop) -> Verdict {
         let (mut runs, mut faults) = self.find_open();
         faults.extend(self.settle_all(&mut runs));
-        let notes = self.untold(&runs, stop.session.as_deref());
+        let mut notes = self.untold(&runs, stop.session.as_deref());
+        notes.extend(self.attested(&runs, stop.session.as_deref()));
         let mut verdict = Verdict { answers: Vec::new(), faults, notes };
         let runs = self.in_order(runs, stop.session.as_deref());
         let insisting = |(run, _): &(Found, Standing)| run.ledger.has_blocked(&stop.session);
@@ -247,9 +249,8 @@ impl Gate<'_> {
         }
         let mut step = self.decide(&mut open, &event, &stop.told, attempt);
         // What is still being made is not reviewed.
-        let judges = |job: &Job| job.manner.gives == Gives::Verdict;
         open.run.ledger.session.waits.until = None;
-        let judges = step.wants.as_deref().is_some_and(judges);
+        let judges = judges(&step);
         if stop.is_planning && starts_agent(&step) {
             let why = words::sentence(&found.id.to_string(), &step.to, Because::PlanMode);
             step.undo(Answer::waiting(Until::Human, why));
@@ -271,6 +272,7 @@ impl Gate<'_> {
         {
             step.let_go(answer);
         }
+        withhold(&mut open, &event, &mut step);
         note(&mut open.run.ledger.session.waits, &stop.background);
         self.reenter(&open, stop, foreign, told.as_ref(), &mut step);
         let new = open.written(&step);
@@ -353,6 +355,11 @@ impl Gate<'_> {
             step.let_go(Answer::allow_saying(Outcome::Stuck, message));
         }
     }
+}
+
+/// Whether a step wants a verdict.
+fn judges(step: &Step) -> bool {
+    step.wants.as_ref().is_some_and(|job| job.manner.gives == Gives::Verdict)
 }
 
 /// Whether a step has an agent begin to work or to judge. In plan mode nobody has asked for that.

@@ -1,14 +1,19 @@
 //! The ledger of a run as it is stored: ours, that of version 0.1.0, or what the journal knows where it is lost.
 
+use std::path::Path;
+
+use jiff::Timestamp;
 use phasegate_engine::answer::Outcome;
+use phasegate_engine::digest::digest;
 use phasegate_engine::events::CANCEL;
 use phasegate_engine::step::Actor;
 
-use super::{GateError, Runs};
+use super::{Found, GateError, Runs};
 use crate::journal::Line;
-use crate::ledger::{Cancelled, Ledger, Unreadable};
+use crate::ledger::{Cancelled, Ledger, Tampered, Unreadable};
 use crate::run::RunId;
 use crate::store::{Key, Version};
+use crate::witness::Witness;
 
 /// A ledger as it is stored.
 pub(super) enum Stored {
@@ -26,7 +31,10 @@ impl Runs<'_> {
             Ok(match self.store.get(&key)? {
                 None => Stored::None,
                 Some(stored) => match Ledger::read(&stored.bytes) {
-                    Ok(ledger) => Stored::Read(Box::new(ledger), Some(stored.version), None),
+                    Ok(mut ledger) => {
+                        ledger.stored = digest(&stored.bytes);
+                        Stored::Read(Box::new(ledger), Some(stored.version), None)
+                    }
                     Err(Unreadable::Broken(error)) => Stored::Broken(key, error),
                     Err(newer) => return Err(GateError::Other(format!("run {id}: {newer}"))),
                 },
@@ -49,6 +57,12 @@ impl Runs<'_> {
         })
     }
 
+    /// What the ledger of a run is instead of what the user's state folder remembers of it, where that
+    /// contradicts it.
+    pub fn contradiction(&self, found: &Found) -> Option<Tampered> {
+        contradiction(&self.project.root, &found.id, &found.ledger)
+    }
+
     /// What the journal knows of a run whose ledger is lost: above all that it was cancelled.
     pub(super) fn rebuilt(&self, id: &RunId, mut ledger: Ledger) -> Result<Ledger, GateError> {
         for text in self.store.forwards(id) {
@@ -69,4 +83,12 @@ impl Runs<'_> {
         self.find_pin(id, &mut ledger);
         Ok(ledger)
     }
+}
+
+/// The same, for a ledger as it was loaded.
+pub(super) fn contradiction(root: &Path, run: &RunId, ledger: &Ledger) -> Option<Tampered> {
+    let witness = Witness::recall(root, run)?;
+    let to = witness.contradicts(&ledger.position, &ledger.stored)?;
+    let (field, from) = ("ledger".to_string(), format!("that of line {}", witness.seq));
+    Some(Tampered { at: Timestamp::now(), field, from, to })
 }

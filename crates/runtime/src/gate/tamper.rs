@@ -1,8 +1,14 @@
-//! What only the rules may change in a state document, and who else has changed it.
+//! What only the rules may change in a state document, who else has changed it, and what becomes of that.
+//!
+//! A protected field is put back where its old value is known, in a step of its own before anything is
+//! decided. A final phase that somebody else has set stands where the workflow does not say otherwise: its
+//! specification lets the agent stop then. Whatever was changed, the run does not count as done before a
+//! person has accepted it.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use phasegate_engine::definition::OnTamper;
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
 use phasegate_engine::types::Type;
@@ -11,44 +17,94 @@ use phasegate_engine::workflow::Workflow;
 use crate::ledger::{Ledger, Tampered};
 use crate::run::RunId;
 
-/// How many changes from outside are remembered.
-const MAX_TAMPERED: usize = 16;
+/// A longer value is remembered by its digest, and cannot be put back.
+const LONG: usize = 4_096;
 
-/// A longer value is remembered by its digest.
-const LONG: usize = 80;
+/// The same in version 0.1.0, whose ledgers are read.
+const MAX_WHOLE_ONCE: usize = 80;
 
-/// Notices protected fields that somebody else has changed.
+/// Notices fields that somebody else has changed, and puts protected ones back in the document that was read.
+/// Whether any was.
 pub(super) fn compare(
     (id, workflow): (&RunId, &Workflow),
     ledger: &mut Ledger,
-    document: &Json,
+    document: &mut Json,
     notes: &mut Vec<String>,
-) {
-    let mut changes = Vec::new();
-    for (field, known) in &ledger.tamper.protected {
-        let now = value(document, field);
-        if now != *known && !is_reset(workflow, document, field) {
-            let (field, from) = (field.clone(), known.clone());
-            changes.push(Tampered { at: Timestamp::now(), field, from, to: now });
+) -> bool {
+    let mut is_put_back = false;
+    for (field, known) in std::mem::take(&mut ledger.tamper.protected) {
+        let now = value(document, &field);
+        if now == known
+            || short(&now, MAX_WHOLE_ONCE) == known
+            || is_reset(workflow, document, &field)
+        {
+            ledger.tamper.protected.insert(field, known);
+            continue;
         }
+        let stands = may_change(workflow, &field, &now);
+        if stands && !is_less(&now, &known) {
+            notes.push(format!("Run {id}: `{field}` is {now} now; it was {known}."));
+            ledger.tamper.protected.insert(field, now);
+            continue;
+        }
+        let old = if stands { None } else { restorable(workflow, &field, &known, &now) };
+        let restored = old.and_then(|old| {
+            *document.at_mut(field.split('.'))? = old;
+            Some(())
+        });
+        let change = Tampered { at: Timestamp::now(), field, from: known, to: now };
+        let (end, is) = match restored {
+            Some(()) => (": it was put back", &change.from),
+            None => ("", &change.to),
+        };
+        is_put_back |= restored.is_some();
+        notes.push(format!("run {id}: {change}{end}."));
+        ledger.tamper.protected.insert(change.field.clone(), is.clone());
+        ledger.tamper.note(change);
     }
-    for change in changes {
-        notes.push(format!("run {id}: {change}."));
-        ledger.tamper.protected.insert(change.field.clone(), change.to.clone());
-        ledger.tamper.changes.push(change);
-        ledger.tamper.count += 1;
-    }
-    let more = ledger.tamper.changes.len().saturating_sub(MAX_TAMPERED);
-    ledger.tamper.changes.drain(..more);
+    is_put_back
 }
 
 /// The protected fields of a document, in short.
 pub(super) fn protected(workflow: &Workflow, document: &Json) -> BTreeMap<String, String> {
-    let outer = workflow.outer();
-    // The phase is always one of them, where a field holds it.
-    let phase = outer.derive.is_none().then_some(&outer.field);
-    let paths = workflow.protected.iter().chain(phase);
+    let phase = phase_field(workflow);
+    let paths = workflow.protected.iter().chain(&workflow.watched).chain(phase);
     paths.map(|path| (path.clone(), value(document, path))).collect()
+}
+
+/// The field that holds the phase, which only the rules may change, where one does.
+fn phase_field(workflow: &Workflow) -> Option<&String> {
+    let outer = workflow.outer();
+    outer.derive.is_none().then_some(&outer.field)
+}
+
+/// Whether others may set a field to a value: one that is watched, and the phase to where a run begins, as
+/// a new document in the place of the old one has it.
+fn may_change(workflow: &Workflow, field: &String, now: &str) -> bool {
+    let outer = workflow.outer();
+    let is_initial = || outer.phase(now.trim_matches('"')) == outer.initial;
+    workflow.watched.contains(field) || phase_field(workflow) == Some(field) && is_initial()
+}
+
+/// Whether a number has become smaller.
+fn is_less(now: &str, known: &str) -> bool {
+    matches!((now.parse::<i64>(), known.parse::<i64>()), (Ok(now), Ok(known)) if now < known)
+}
+
+/// The value to be put back in the place of another, if it is known and the workflow does not leave that to its
+/// rules. Of phases, one that the workflow does not have is a fault of its own, and a final one stands.
+fn restorable(workflow: &Workflow, field: &String, known: &str, now: &str) -> Option<Json> {
+    if workflow.on_tamper == OnTamper::Rules || known.len() >= LONG {
+        return None;
+    }
+    if phase_field(workflow) == Some(field) {
+        let outer = workflow.outer();
+        let phase = outer.get(outer.phase(now.trim_matches('"'))?);
+        if phase.ends.is_some() && workflow.on_tamper != OnTamper::Hold {
+            return None;
+        }
+    }
+    Json::parse(known.as_bytes()).ok()
 }
 
 /// Whether a field has its default: to set it back is to begin anew, and gains nothing.
@@ -61,10 +117,12 @@ fn is_reset(workflow: &Workflow, document: &Json, path: &str) -> bool {
 
 fn value(document: &Json, path: &str) -> String {
     let Some(value) = document.at(path.split('.')) else { return "nothing".into() };
-    let text = value.to_text(None);
-    let text = text.trim_end();
+    short(value.to_text(None).trim_end(), LONG)
+}
+
+fn short(text: &str, long: usize) -> String {
     match text.len() {
-        ..LONG => text.to_string(),
+        length if length < long => text.to_string(),
         length => format!("{length} bytes ({})", &digest(text.as_bytes())[..16]),
     }
 }

@@ -13,24 +13,29 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use phasegate_engine::answer::Answer;
+use phasegate_engine::decide::phase_name;
 use phasegate_engine::digest::digest;
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Effect, Event, Step, Trace};
+use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
 use super::document::{Read, restyle};
 use super::ground::Ground;
-use super::stored::Stored;
+use super::stored::{Stored, contradiction};
 use super::tamper::compare;
 use super::{Found, Gate, GateError};
 use crate::caller;
 use crate::fault_point;
 use crate::jobs::{Claimed, Record};
 use crate::journal::{self, Line};
-use crate::ledger::{Intended, Ledger, SCHEMA, Tampered};
+use crate::ledger::{Intended, Ledger, Position, SCHEMA, Tampered};
 use crate::run::RunId;
 use crate::store::{Batch, Key, Lock, Put, StoreError, Version};
+use crate::witness::Witness;
 use crate::workspace::Prepared;
+
+/// The event of a step that puts protected fields back.
+const PUT_BACK: &str = "put-back";
 
 /// How often a step is decided again because somebody edited the document meanwhile.
 const MAX_TRIES: usize = 5;
@@ -54,6 +59,8 @@ pub(super) struct Locked<'a> {
     pub(super) starting: Vec<Claimed>,
     /// Jobs that have given way to others of their names.
     pub(super) replaced: Vec<Record>,
+    /// The second witness knows another ledger.
+    pub(super) is_contradicted: bool,
 }
 
 /// A run that is locked and read.
@@ -66,6 +73,8 @@ pub(super) struct Open<'a> {
     pub(super) document: Json,
     /// The files that the run is about.
     pub(super) ground: Ground,
+    /// Protected fields in it are what they were, and not what the text says.
+    pub(super) is_put_back: bool,
     /// The ledger of the run before it begins again.
     pub(super) former: Option<Ledger>,
 }
@@ -131,6 +140,7 @@ impl<'a> Locked<'a> {
             repairs: Vec::new(),
             starting: Vec::new(),
             replaced: Vec::new(),
+            is_contradicted: false,
         }
     }
 
@@ -147,6 +157,7 @@ impl<'a> Locked<'a> {
             repairs: std::mem::take(&mut self.repairs),
             starting: std::mem::take(&mut self.starting),
             replaced: std::mem::take(&mut self.replaced),
+            is_contradicted: self.is_contradicted,
         }
     }
 
@@ -182,7 +193,13 @@ impl<'a> Locked<'a> {
     }
 }
 
-impl Open<'_> {
+impl<'a> Open<'a> {
+    /// A run that begins: it has no document yet.
+    pub(super) fn begun(run: Locked<'a>, workflow: Arc<Workflow>, ground: Ground) -> Open<'a> {
+        let (read, before, document) = (Read::nothing(), String::new(), Json::object());
+        Open { run, workflow, read, before, document, ground, is_put_back: false, former: None }
+    }
+
     /// The text of the document after a step, if the step has changed it.
     pub(super) fn written(&self, step: &Step) -> Option<Vec<u8>> {
         step.changed.then(|| restyle(&step.document, &self.read.text))
@@ -204,6 +221,7 @@ impl Gate<'_> {
             repairs.append(&mut held.repairs);
             let loaded = self.load(found).and_then(|mut locked| {
                 locked.repairs.clone_from(&repairs);
+                self.ask_witness(&mut locked);
                 self.finish_document(&mut locked)?;
                 Ok(locked)
             });
@@ -218,13 +236,37 @@ impl Gate<'_> {
         }
     }
 
-    /// The same, with the definition that the run keeps to and its document.
+    /// The same, with the definition that the run keeps to and its document. Protected fields that somebody
+    /// else has set are put back first, in a step of its own.
     pub(super) fn within_open<T>(
         &self,
         found: &Found,
         mut body: impl FnMut(Open) -> Result<Then<T>, GateError>,
     ) -> Result<(T, Written), GateError> {
-        self.within(found, |locked| body(self.open(locked)?))
+        let mut told = Vec::new();
+        for _ in 0..MAX_TRIES {
+            let (done, written) = self.within(found, |mut locked| {
+                // Whoever acts is told as well: at a stop all of it is said, and otherwise at the next one.
+                let pending = &mut locked.ledger.session.pending_notices;
+                if !told.is_empty() && pending.ends_with(&told) {
+                    pending.truncate(pending.len() - told.len());
+                    locked.notes.extend(told.iter().cloned());
+                }
+                let open = self.open(locked)?;
+                if open.is_put_back {
+                    return Ok(put_back(open));
+                }
+                Ok(match body(open)? {
+                    Then::Write(writes, value) => Then::Write(writes, Some(value)),
+                    Then::Nothing(value) => Then::Nothing(Some(value)),
+                })
+            })?;
+            match done {
+                Some(done) => return Ok((done, written)),
+                None => told.extend(written.notes),
+            }
+        }
+        Err(GateError::Other(format!("{} is changed again and again", found.place)))
     }
 
     /// Removes what is left of a run that never began: its process died before its first line.
@@ -247,9 +289,20 @@ impl Gate<'_> {
         self.ledger(found)
     }
 
+    /// Compares a ledger with what the user's state folder remembers of it. What was changed behind our back
+    /// stays as it is: which of the two is right, a person has to say.
+    fn ask_witness(&self, locked: &mut Locked) {
+        let Locked { found, ledger, notes, .. } = locked;
+        if let Some(change) = contradiction(&self.project.root, &found.id, ledger) {
+            notes.push(format!("run {}: {change}.", found.id));
+            ledger.tamper.note(change);
+            locked.is_contradicted = true;
+        }
+    }
+
     fn open<'f>(&self, mut run: Locked<'f>) -> Result<Open<'f>, GateError> {
         let Locked { found, ledger, notes, .. } = &mut run;
-        let workflow = self.pinned(&found.id, ledger, notes)?;
+        let mut workflow = self.pinned(&found.id, ledger, notes)?;
         let read = match self.read(found, &workflow) {
             // Its document is written when the commands have ended that it begins with.
             Err(GateError::Gone(..)) if ledger.position.begins_with.is_some() => {
@@ -261,16 +314,22 @@ impl Gate<'_> {
         };
         let mut read = read?;
         let before = digest(&read.text);
-        let document = std::mem::take(&mut read.document);
+        let mut document = std::mem::take(&mut read.document);
         let is_known = read.version.is_some() && read.problem.is_none();
+        if is_known && is_another(ledger, &workflow, &read, &document) {
+            *ledger = ledger.begin_again(None);
+            workflow = self.pinned(&found.id, ledger, notes)?;
+        }
+        let mut is_put_back = false;
         if is_known {
-            compare((&found.id, &*workflow), ledger, &document, notes);
+            let id = (&found.id, &*workflow);
+            is_put_back = compare(id, ledger, &mut document, notes);
         } else if read.version.is_none() && ledger.position.written {
             notes.push(format!("run {}: its state document {} is missing.", found.id, found.place));
         }
         ledger.position.written = read.version.is_some();
         let ground = self.ground(&workflow, &document);
-        Ok(Open { run, workflow, read, before, document, ground, former: None })
+        Ok(Open { run, workflow, read, before, document, ground, is_put_back, former: None })
     }
 
     /// Puts a document in its place whose process died before it could. What else such a process has left
@@ -336,7 +395,7 @@ impl Gate<'_> {
     /// Before the batch is committed, the new document lies ready on the disk: where there is no room for
     /// it, nothing has happened, and the journal does not say that it has. What is left is a rename.
     fn write(&self, found: &Found, writes: Writes) -> Result<Written, GateError> {
-        let Writes { mut ledger, before, version, old, mut puts, line, mut notes, .. } = writes;
+        let Writes { mut ledger, before, version, old, puts, line, mut notes, .. } = writes;
         let Writes { document, effects, ends, tells, repairs, starting, replaced, .. } = writes;
         let is_answer = line.as_ref().is_some_and(|line| line.event.is_question());
         let line = match line {
@@ -361,25 +420,23 @@ impl Gate<'_> {
         } else {
             ledger.session.pending_notices.extend(notes.iter().cloned());
         }
-        let key = Key::Ledger(found.id.clone());
-        puts.push(Put { key, expected: version, bytes: to_bytes(&ledger)? });
         let remove = old.map(|old| (Key::OldLedger(found.id.clone()), old));
         let open = !ledger.is_settled();
-        self.store.commit(&found.id, &Batch { line: line.as_deref(), puts, remove, open })?;
+        let batch = Batch { line: line.as_deref(), puts, remove, open };
+        self.commit_ledger(&found.id, &mut ledger, version, batch)?;
         if line.is_some() {
             *self.own_line.borrow_mut() = Some((found.id.clone(), ledger.position.seq));
         }
         fault_point::reach("before-document");
         if let Err(error) = self.change(&found.place, &document, prepared, &effects) {
-            self.take_back(&found.id, before.as_deref(), &ledger.position.head)?;
+            self.take_back(&found.id, before.as_deref(), &ledger.position)?;
             return Err(error);
         }
         // What was removed may be put there again as it was, and must not be removed for that.
         if let (Change::Remove(_), Some(_)) = (&document, ledger.position.intended.take()) {
-            let key = Key::Ledger(found.id.clone());
-            let expected = self.store.version(&key)?;
-            let puts = vec![Put { key, expected, bytes: to_bytes(&ledger)? }];
-            self.store.commit(&found.id, &Batch { line: None, puts, remove: None, open })?;
+            let expected = self.store.version(&Key::Ledger(found.id.clone()))?;
+            let batch = Batch { line: None, puts: Vec::new(), remove: None, open };
+            self.commit_ledger(&found.id, &mut ledger, expected, batch)?;
         }
         fault_point::reach("after-document");
         self.transcribe(&effects, &mut notes);
@@ -449,7 +506,12 @@ impl Gate<'_> {
 
     /// Takes a ledger back whose document could not be put in its place, because somebody has edited the
     /// old one. The line stays in the journal; the next one says what became of it.
-    fn take_back(&self, id: &RunId, before: Option<&Ledger>, line: &str) -> Result<(), GateError> {
+    fn take_back(
+        &self,
+        id: &RunId,
+        before: Option<&Ledger>,
+        written: &Position,
+    ) -> Result<(), GateError> {
         let key = Key::Ledger(id.clone());
         let now = self.store.version(&key)?;
         let mut batch = Batch { line: None, puts: Vec::new(), remove: None, open: true };
@@ -459,12 +521,34 @@ impl Gate<'_> {
                 // It names the line that did not count, so that the ledger of that is not taken for one
                 // which still has to be put in its place.
                 let mut before = before.clone();
-                before.position.taken_back = line.to_string();
-                batch.puts.push(Put { key, expected, bytes: to_bytes(&before)? });
+                before.position.taken_back.clone_from(&written.head);
+                before.position.turn = written.turn;
+                self.commit_ledger(id, &mut before, expected, batch)
             }
-            (None, now) => batch.remove = now.map(|now| (key, now)),
+            (None, now) => {
+                batch.remove = now.map(|now| (key, now));
+                Witness::forget(&self.project.root, id);
+                Ok(self.store.commit(id, &batch)?)
+            }
         }
-        Ok(self.store.commit(id, &batch)?)
+    }
+
+    /// Commits a batch with a ledger, and has the second witness remember that. It is told last: where the
+    /// process dies before, it is behind, which says nothing.
+    fn commit_ledger(
+        &self,
+        id: &RunId,
+        ledger: &mut Ledger,
+        expected: Option<Version>,
+        mut batch: Batch,
+    ) -> Result<(), GateError> {
+        ledger.position.turn += 1;
+        let bytes = to_bytes(ledger)?;
+        let witness = Witness::of(&ledger.position, &bytes);
+        batch.puts.push(Put { key: Key::Ledger(id.clone()), expected, bytes });
+        self.store.commit(id, &batch)?;
+        witness.keep(&self.project.root, id);
+        Ok(())
     }
 
     /// A line that continues the chain, counted; and what was noticed about the journal.
@@ -491,7 +575,7 @@ impl Gate<'_> {
             said.push(format!(
                 "the journal of {id} was changed: it ended with {from}, now with {to}"
             ));
-            ledger.tamper.changes.push(Tampered { at: line.at, field, from, to });
+            ledger.tamper.note(Tampered { at: line.at, field, from, to });
         }
         line.notes.extend(said.iter().cloned());
         if seq > ledger.position.seq {
@@ -516,6 +600,37 @@ impl Gate<'_> {
         ledger.position.head = journal::position(&text).map(|(_, hash)| hash).unwrap_or_default();
         Ok((text, said))
     }
+}
+
+/// Writes down that protected fields were put back.
+fn put_back<T>(open: Open) -> Then<Option<T>> {
+    let phase = phase_name(&open.workflow, &open.document);
+    let text = restyle(&open.document, &open.read.text);
+    let line = Line {
+        from: phase.clone(),
+        to: phase,
+        before: open.before,
+        after: digest(&text),
+        ..line_about(Event::new(PUT_BACK, Actor::Engine), Timestamp::now())
+    };
+    let mut writes = open.run.note(line);
+    writes.document = Change::Put(open.read.version, text);
+    Then::Write(writes, None)
+}
+
+/// Whether a document is another one than that of the run, which is over: a finished run protects nothing, and
+/// what lies in its place is a new run.
+fn is_another(ledger: &Ledger, workflow: &Workflow, read: &Read, document: &Json) -> bool {
+    let outer = workflow.outer();
+    let is_open = || {
+        let phase = outer.phase(&phase_name(workflow, document));
+        phase.is_some_and(|phase| outer.get(phase).ends.is_none())
+    };
+    ledger.position.finished.is_some()
+        && ledger.position.finished != read.version
+        && ledger.session.cancelled.is_none()
+        && ledger.work.jobs.values().all(Record::is_over)
+        && is_open()
 }
 
 fn to_bytes(ledger: &Ledger) -> Result<Vec<u8>, GateError> {

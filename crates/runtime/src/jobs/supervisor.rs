@@ -332,12 +332,23 @@ impl Supervised<'_> {
             return Err("its output is too long".into());
         }
         let printed = outside::read(&answer, MAX_ANSWER).unwrap_or_default();
-        let Judged { pass, cost } = phasegate_clients::headless().verdict(&printed)?;
+        let client = phasegate_clients::headless();
+        let judged = client.verdict(&printed);
         let path = paths::meant(self.root, self.site(), file).map_err(|why| why.to_string())?;
         let written = outside::read(&path, MAX_RECORD)
             .ok()
             .filter(|written| !written.trim_ascii().is_empty());
-        let written = written.ok_or_else(|| format!("it gave a verdict, but wrote no {file}"))?;
+        let (written, Judged { pass, cost }) = match (written, judged) {
+            (Some(written), Ok(judged)) => (written, judged),
+            // What was found is there to be answered: without a verdict that it is nothing, it is something.
+            (Some(written), Err(why)) => {
+                let _ = writeln!(&self.log, "{why}: it counts as FAIL, since it wrote {file}");
+                let cost = client.cost(&String::from_utf8_lossy(&printed));
+                (written, Judged { pass: false, cost })
+            }
+            (None, Ok(_)) => return Err(format!("it gave a verdict, but wrote no {file}")),
+            (None, Err(why)) => return Err(why),
+        };
         Ok((Verdict { pass, digest: digest(&written), ..Verdict::default() }, cost))
     }
 }

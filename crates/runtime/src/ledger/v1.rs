@@ -109,9 +109,11 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
         schema: SCHEMA,
         run: old.run,
         started_at: old.started_at,
+        stored: String::new(),
         position: Position {
             seq: old.seq,
             head: old.head,
+            turn: 0,
             document: old.document,
             phase: old.phase,
             ended_by_hand: old.ended_by_hand,
@@ -131,6 +133,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             protected: old.protected,
             changes: old.tampered,
             count: old.tampered_in_all,
+            accepted: old.tampered_in_all,
         },
         session: Session {
             owner: old.owner,

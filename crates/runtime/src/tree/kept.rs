@@ -10,6 +10,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use phasegate_engine::changes::{Changed, Changes};
 use phasegate_engine::digest::digest;
@@ -226,7 +227,10 @@ struct Index<'k> {
 
 impl Index<'_> {
     fn new(kept: &Kept) -> Index<'_> {
-        let file = kept.place.join(format!("index.{}", std::process::id()));
+        // A server looks at several runs at once.
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let file = kept.place.join(format!("index.{}.{number}", std::process::id()));
         let _ = fs::remove_file(&file);
         Index { kept, file }
     }

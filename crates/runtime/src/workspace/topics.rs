@@ -20,6 +20,9 @@ use serde_json::Value;
 use crate::fault_point;
 use crate::outside::{self, MAX_RECORD};
 
+/// The file of a store.
+pub const MESSAGES: &str = "messages.jsonl";
+
 /// A store larger than this is refused.
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -37,6 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Message {
     pub id: String,
     pub body: String,
+    /// When it was written; none where the store does not say.
+    pub at: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -138,7 +143,7 @@ impl Topic {
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.join("messages.jsonl")
+        self.folder.join(MESSAGES)
     }
 
     /// The latest message.
@@ -274,9 +279,10 @@ fn message_at(file: &File, at: u64) -> io::Result<Option<Message>> {
     }
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     Ok(match serde_json::from_slice(line) {
-        Ok(Line::Message { id, body, .. }) => {
+        Ok(Line::Message { id, body, created_at, .. }) => {
             let body = body.as_str().map_or_else(|| body.to_string(), str::to_string);
-            Some(Message { id, body })
+            let at = Timestamp::from_millisecond(created_at).ok().filter(|_| created_at > 0);
+            Some(Message { id, body, at })
         }
         _ => None,
     })

@@ -62,6 +62,8 @@ pub fn run_bounded(
         .current_dir(root)
         .envs(client.facts().project_variable.map(|name| (name, root)))
         .env_remove(variables::TOKEN)
+        // What is remembered of a project of our own goes with it.
+        .env("XDG_STATE_HOME", root.join("state"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

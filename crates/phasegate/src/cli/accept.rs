@@ -1,10 +1,12 @@
-//! `phasegate accept-definition`
+//! `phasegate accept`: a person takes what was changed behind the gate's back, the definition of a run or what only
+//! its rules may change.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use phasegate_engine::decide::params;
 use phasegate_engine::json::Json;
+use phasegate_engine::step::Event;
 use phasegate_runtime::caller;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
@@ -22,18 +24,30 @@ pub struct Options {
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    caller::must_be_human("accepting a definition")?;
+    caller::must_be_human("accepting a change")?;
     if options.reason.trim().is_empty() {
         return Err(Failed("give a reason with --reason; it goes into the journal".into()));
     }
     let gate = Gate::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
+    let reason = || params([("reason".to_string(), Json::from(options.reason.as_str()))]);
+    let is_tampered = run.ledger.tamper.is_open();
+    if is_tampered {
+        gate.accept_changes(&run, &Event { params: reason(), ..event("accept-changes") })?;
+        for change in &run.ledger.tamper.changes {
+            print::line(&format!("Accepted: {change}."));
+        }
+    }
     if gate.is_outdated(&run).is_none() {
-        print::line(&format!("Run {} already follows the present definition.", run.id));
+        if !is_tampered {
+            let id = &run.id;
+            print::line(&format!(
+                "Run {id} already follows the present definition, and nothing else was changed from outside."
+            ));
+        }
         return Ok(ExitCode::SUCCESS);
     }
-    let mut event = event("accept-definition");
-    event.params = params([("reason".to_string(), Json::from(options.reason.as_str()))]);
+    let event = Event { params: reason(), ..event("accept-definition") };
     gate.accept_definition(&run, &event)?;
     print::line(&format!("Run {} now follows the present definition.", run.id));
     let workflow = gate.workflow(&run.id.workflow)?;
