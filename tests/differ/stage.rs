@@ -305,7 +305,8 @@ impl Stage {
             let own = name.strip_prefix(".phasegate/").is_some_and(|name| OWN.contains(&name));
             let given = name == ".phasegate/workflows" || name.ends_with("faults.jsonl");
             // What a phase changed was not written down.
-            let is_patch = name.contains("/phase-") && name.ends_with(".patch");
+            let is_patch =
+                name.contains("/phase-") && path.extension().is_some_and(|it| it == "patch");
             if is_patch || name == ".git" || name == "home" || name == "go" || own || given {
                 continue;
             }
@@ -372,7 +373,8 @@ impl Stage {
             let path = entry.path();
             let name = path.strip_prefix(self.root()).unwrap().to_string_lossy().into_owned();
             // What a phase changed was not written down.
-            let is_patch = name.contains("/phase-") && name.ends_with(".patch");
+            let is_patch =
+                name.contains("/phase-") && path.extension().is_some_and(|it| it == "patch");
             if is_patch || name == ".git" || name == "home" || name == ".phasegate/checks/tree" {
                 continue;
             }

@@ -53,12 +53,12 @@ pub fn tools(who: &Who) -> Vec<Tool> {
         tool(
             TASKS,
             "List the tasks: where each stands, who works on it, its time and cost.",
-            page(tasks),
+            &page(tasks),
         ),
         tool(
             AGENTS,
             "List the agents of all tasks, the last first: status, time, cost, and what each said last.",
-            page(agents),
+            &page(agents),
         ),
     ];
     if matches!(who, Who::Orchestrator) {
@@ -71,7 +71,7 @@ pub fn tools(who: &Who) -> Vec<Tool> {
         let mut end = tool(
             CANCEL,
             "End a task for good, with all its agents. What they have written stays.",
-            cancel,
+            &cancel,
         );
         end.input.insert("required".into(), json!(["run", "reason"]));
         tools.push(Tool { looks: false, destroys: true, ..end });
@@ -79,7 +79,7 @@ pub fn tools(who: &Who) -> Vec<Tool> {
     tools
 }
 
-fn tool(name: &str, about: &str, properties: Map<String, Value>) -> Tool {
+fn tool(name: &str, about: &str, properties: &Map<String, Value>) -> Tool {
     let schema =
         json!({ "type": "object", "properties": properties, "additionalProperties": false });
     let input = schema.as_object().cloned().unwrap_or_default();
