@@ -2,9 +2,12 @@
 
 mod agents;
 mod attacks;
+mod conformance;
 mod crashes;
 mod guidance;
 pub mod mcp;
+mod overview;
+mod worktrees;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -100,6 +103,14 @@ impl Phases {
         assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
         assert!((ran.stdout + &ran.stderr).contains(why), "{args:?}: not {why:?}");
         assert_eq!(self.task(), before, "{args:?}");
+    }
+
+    /// An action on some task that is refused.
+    #[track_caller]
+    pub fn refused_of(&self, args: &[&str], why: &str) {
+        let ran = self.act(args);
+        assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
+        assert!((ran.stdout + &ran.stderr).contains(why), "{args:?}: not {why:?}");
     }
 
     /// An action by a person at a terminal.

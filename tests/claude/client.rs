@@ -77,6 +77,7 @@ pub struct Session<'a> {
     scene: &'a Scene,
     command: Command,
     prompt: String,
+    timeout: Duration,
 }
 
 impl<'a> Session<'a> {
@@ -93,7 +94,13 @@ impl<'a> Session<'a> {
     fn with_rights(scene: &'a Scene, api: &Api, prompt: &str, rights: &[&str]) -> Session<'a> {
         let mut command = scene.client(api);
         command.args(["--print", "--output-format", "json"]).args(rights);
-        Session { scene, command, prompt: prompt.into() }.model("sonnet")
+        Session { scene, command, prompt: prompt.into(), timeout: TIMEOUT }.model("sonnet")
+    }
+
+    /// A session that leads many others, which all need their time on a small machine.
+    pub fn within(mut self, timeout: Duration) -> Session<'a> {
+        self.timeout = timeout;
+        self
     }
 
     pub fn arg(mut self, arg: impl AsRef<std::ffi::OsStr>) -> Session<'a> {
@@ -142,7 +149,7 @@ impl<'a> Session<'a> {
         let Session { mut command, prompt, .. } = self;
         // Behind `--`, so that no option takes it for one of its values.
         command.arg("--").arg(prompt);
-        Running::start(command, TIMEOUT).unwrap()
+        Running::start(command, self.timeout).unwrap()
     }
 
     /// Runs it to its end, which must be a good one.

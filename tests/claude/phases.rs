@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -88,6 +89,67 @@ fn an_orchestrator_that_was_killed_finds_what_its_agents_have_done() {
     scene.end();
 }
 
+#[test]
+fn five_tasks_are_worked_on_at_once_by_twenty_agents() {
+    let Some(scene) = Scene::new() else { return };
+    scene.file(".gitignore", ".phasegate\n").commit();
+    let root = scene.root();
+    let api = Api::start(move |request| {
+        if request.first().contains("You are agent ") {
+            answer(&root, request)
+        } else {
+            lead_five(request)
+        }
+    });
+    let session = Session::new(&scene, &api, "Build five shops.").with_plugin().with_mcp();
+    session.within(Duration::from_mins(6)).run().result();
+    for number in 1..=5 {
+        let place = format!(".phasegate/phases/shop-{number}/task.json");
+        let task = scene.json(&place);
+        assert_eq!(task["phase"], "complete", "{task}");
+        assert_eq!(task["phases"][0]["attempts"], 1, "reviewed once, and never stale: {task}");
+        let review = &task["phases"][0]["review"];
+        assert_eq!(review["verdicts"].as_array().unwrap().len(), 3, "{task}");
+        assert_eq!(task["worktree"].is_string(), number > 1, "{task}");
+        if number > 1 {
+            let files = scene.git(&["ls-tree", "--name-only", &format!("phasegate/shop-{number}")]);
+            assert!(files.contains("worker-1.txt"), "{files}");
+        }
+    }
+    scene.end();
+}
+
+/// Creates five tasks, deploys an agent in each, waits until all are approved, and advances them.
+fn lead_five(request: &Request) -> Reply {
+    let used = request.used();
+    let count = |tool: &str| {
+        let name = format!("mcp__phasegate__{tool}");
+        used.iter().filter(|(known, _)| *known == name).count()
+    };
+    let run = |done: usize| format!("shop-{}", done + 1);
+    let (created, deployed) = (count("create_task"), count("deploy_headless_agent"));
+    if created < 5 {
+        let title = format!("Shop {}", created + 1);
+        let phases = json!([{ "name": "Build" }]);
+        return call(request, "create_task", json!({ "title": title, "phases": phases }));
+    }
+    if deployed < 5 {
+        let input = json!({ "run": run(deployed), "prompt": "Build it." });
+        return call(request, "deploy_headless_agent", input);
+    }
+    let advanced = count("advance_to_next_phase");
+    let told: Value = serde_json::from_str(&request.last()).unwrap_or_default();
+    let runs = told["runs"].as_array().cloned().unwrap_or_default();
+    let is_approved = runs.len() == 5 && runs.iter().all(|run| run["status"] == "APPROVED");
+    match advanced {
+        0 if !is_approved => {
+            call(request, "wait_for_change", json!({ "until": "settled", "seconds": 40 }))
+        }
+        0..5 => call(request, "advance_to_next_phase", json!({ "run": run(advanced) })),
+        _ => Reply::text("All five are done."),
+    }
+}
+
 fn answer(root: &Path, request: &Request) -> Reply {
     let first = request.first();
     let Some((_, agent)) = first.split_once("You are agent ") else { return orchestrate(request) };
@@ -139,7 +201,11 @@ fn work(root: &Path, worker: &str, request: &Request) -> Reply {
     let used = request.used();
     let used = |name: &str| used.iter().any(|(known, _)| known == name);
     if !used("Write") {
-        Reply::write(root.join(format!("{worker}.txt")), "made\n")
+        // Where its files are, if not in the project.
+        let first = request.first();
+        let own = first.split_once("in which you are (").and_then(|(_, rest)| rest.split_once(','));
+        let folder = own.map_or_else(|| root.to_path_buf(), |(path, _)| root.join(path));
+        Reply::write(folder.join(format!("{worker}.txt")), "made\n")
     } else if !used("mcp__phasegate__update_agent_progress") {
         call(request, "update_agent_progress", json!({ "status": "completed", "progress": 100 }))
     } else {

@@ -9,6 +9,13 @@ use crate::trace::Seen;
 /// A journal line as 0.1.0 would have written it; none where it would have written nothing: it did not
 /// write down the end of a check, and ran commands in the middle of a step.
 pub fn line(mut line: Value) -> Option<Value> {
+    // A task had neither a worktree nor a scope of its own.
+    if line["event"]["name"] == "create_task"
+        && let Some(params) = line["event"]["params"].as_object_mut()
+    {
+        params.remove("tree");
+        params.remove("scope");
+    }
     let event = &line["event"];
     let (kind, name) = (&event["params"]["kind"], event["params"]["name"].clone());
     let (was, members) = match (event["name"].as_str()?, kind.as_str().unwrap_or_default()) {
@@ -101,12 +108,24 @@ pub fn seen(seen: &Seen) -> Seen {
     // Whose finding it is was not written down, nor handed over.
     let reviewer = Regex::new(r#",\s*"reviewer": "[a-z]+-\d+""#).unwrap();
     let finding = Regex::new(r"(?m)^- [a-z]+, ([a-z]+), by [a-z]+-\d+: ").unwrap();
+    // Nor what a phase changed.
+    for line in &mut seen.journal {
+        if let Some(evidence) = line["evidence"].as_array_mut() {
+            let is_kept = |it: &str| it.starts_with("\"snapshot") || it.starts_with("\"changes ");
+            evidence.retain(|it| !it.as_str().is_some_and(is_kept));
+        }
+    }
     // Of an entry of a triage, retries were counted, and not attempts.
     let attempts = Regex::new(r#""attempt_count": \d+"#).unwrap();
+    let base = Regex::new(r#",\s*"base": "[^"]*""#).unwrap();
+    let changed =
+        Regex::new(r"\nWhat has changed since this phase began [^\n]*\n(- [^\n]*\n)*").unwrap();
     for text in seen.files.iter_mut().filter_map(|(_, text)| text.as_mut()) {
         *text = attempts.replace_all(text, "\"attempt_count\": 0").into_owned();
-        let text_then = reviewer.replace_all(text, "");
-        *text = finding.replace_all(&text_then, "- $1: ").into_owned();
+        for (pattern, then) in [(&reviewer, ""), (&finding, "- $1: "), (&base, ""), (&changed, "")]
+        {
+            *text = pattern.replace_all(text, then).into_owned();
+        }
     }
     // Their definitions look up more than they did, before they decide.
     let looks_up_more = |line: &&mut Value| {

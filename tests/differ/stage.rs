@@ -13,8 +13,8 @@ use crate::as_it_was;
 use crate::trace::{Op, Seen, Step, Trace, Who};
 
 /// Folders of our own bookkeeping, which is not compared: only what comes of it.
-const OWN: [&str; 9] =
-    ["runs", "agents", "checks", "reviews", "workers", "errands", "drive", "jobs", "tree"];
+const OWN: [&str; 10] =
+    ["kept", "runs", "agents", "checks", "reviews", "workers", "errands", "drive", "jobs", "tree"];
 
 pub struct Stage {
     folder: tempfile::TempDir,
@@ -304,7 +304,10 @@ impl Stage {
             let name = path.strip_prefix(self.root()).unwrap().to_string_lossy().into_owned();
             let own = name.strip_prefix(".phasegate/").is_some_and(|name| OWN.contains(&name));
             let given = name == ".phasegate/workflows" || name.ends_with("faults.jsonl");
-            if name == ".git" || name == "home" || name == "go" || own || given {
+            // What a phase changed was not written down.
+            let is_patch =
+                name.contains("/phase-") && path.extension().is_some_and(|it| it == "patch");
+            if is_patch || name == ".git" || name == "home" || name == "go" || own || given {
                 continue;
             }
             if path.is_dir() {
@@ -369,7 +372,10 @@ impl Stage {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
             let name = path.strip_prefix(self.root()).unwrap().to_string_lossy().into_owned();
-            if name == ".git" || name == "home" || name == ".phasegate/checks/tree" {
+            // What a phase changed was not written down.
+            let is_patch =
+                name.contains("/phase-") && path.extension().is_some_and(|it| it == "patch");
+            if is_patch || name == ".git" || name == "home" || name == ".phasegate/checks/tree" {
                 continue;
             }
             if path.is_dir() {
@@ -448,6 +454,8 @@ struct Words {
     root: String,
     patterns: Vec<(Regex, &'static str)>,
     tree: Regex,
+    /// Trees that 0.1.0 did not keep.
+    kept: Regex,
     bytes: Regex,
     time: Regex,
     placeholder: Regex,
@@ -474,6 +482,7 @@ impl Words {
                 pattern(r"\b([a-z-]+)-[0-9a-f]{8,16}\b", "$1-<hex>"),
             ],
             tree: Regex::new(r"\b[0-9a-f]{40}\b").unwrap(),
+            kept: Regex::new(r#"("base": "|snapshot\\?" = \\?"|changes )[0-9a-f]{40}"#).unwrap(),
             time: Regex::new(TIME).unwrap(),
             bytes: Regex::new(r#"= "\d+ bytes"$"#).unwrap(),
             placeholder: Regex::new(r"@\{now-(\d+)\}").unwrap(),
@@ -483,6 +492,7 @@ impl Words {
 
     fn plain(&mut self, text: &str) -> String {
         let text = text.replace(&self.root, "@{root}");
+        let text = self.kept.replace_all(&text, "$1<kept>");
         let trees = &mut self.trees;
         let text = self.tree.replace_all(&text, |found: &Captures| {
             let known = trees.iter().position(|tree| *tree == found[0]);

@@ -17,6 +17,10 @@ fn a_task_goes_from_phase_to_phase_by_itself_but_for_the_advances() {
     let told = phases.scene.read("said/reviewer-2");
     assert!(told.contains("Think first.") && told.contains("This is review-1"), "{told}");
     assert!(told.contains("Not in this phase, but later: Implementation Phase"), "{told}");
+    assert!(told.contains("What has changed since this phase began (1 file, 1 line;"), "{told}");
+    assert!(told.contains("- work.txt (+1 -0)"), "{told}");
+    assert!(phases.scene.read(".phasegate/phases/web/phase-1.patch").contains("+by worker-1"));
+    assert!(phases.ok(&["handover"]).contains("- work.txt (+1 -0)"));
     phases.stop(true).blocks("PROCEED: Phase approved.");
     phases.ok(&["advance"]);
     assert_eq!((phases.status(0), phases.status(1)), ("COMPLETED".into(), "ACTIVE".into()));

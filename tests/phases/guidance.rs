@@ -128,7 +128,11 @@ fn what_is_said_to_be_possible_is_what_is_accepted() {
     let personal =
         ["invalid_params", "unknown_agent", "agent_ended", "wrong_review", "unknown_phase"];
     let mut compared = 0;
-    for case in cases.iter().filter(|case| case.actor == Actor::Orchestrator) {
+    let is_asked = |case: &&Case| {
+        // What creates a task is asked of no task.
+        case.actor == Actor::Orchestrator && case.event != "create_task"
+    };
+    for case in cases.iter().filter(is_asked) {
         let Some(told) = told(&workflow, case) else { continue };
         let (own, document, evidence) = scene(&workflow, case);
         let params = case.params.as_ref().map_or(Json::object(), |params| json_of(params));

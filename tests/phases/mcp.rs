@@ -19,7 +19,7 @@ pub struct Client {
 
 impl Client {
     /// A server for the task's project, started as a client does, with more environment.
-    fn start(phases: &Phases, args: &[&str], env: &[(&str, &str)]) -> Client {
+    pub fn start(phases: &Phases, args: &[&str], env: &[(&str, &str)]) -> Client {
         let token = env.iter().find(|(name, _)| *name == "PHASEGATE_TOKEN");
         let mut command = token.map_or_else(|| phases.command(), |(_, token)| phases.below(token));
         command.arg("mcp").args(args).envs(env.iter().copied());
@@ -43,7 +43,7 @@ impl Client {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
+    pub fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.asked += 1;
         let message =
             json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": params });
@@ -62,7 +62,7 @@ impl Client {
     }
 
     /// Calls a tool; whether it was an error, and the answer, which is small and the same twice.
-    fn call(&mut self, name: &str, arguments: &Value) -> (bool, Value) {
+    pub fn call(&mut self, name: &str, arguments: &Value) -> (bool, Value) {
         let answer = self.ask("tools/call", &json!({ "name": name, "arguments": arguments }));
         let result = &answer["result"];
         let told = &result["structuredContent"];
@@ -87,7 +87,7 @@ impl Client {
 
     /// A call that is refused with a code, and still tells what to do.
     #[track_caller]
-    fn refused(&mut self, name: &str, arguments: &Value, code: &str) -> String {
+    pub fn refused(&mut self, name: &str, arguments: &Value, code: &str) -> String {
         let (is_error, told) = self.call(name, arguments);
         assert!(is_error && told["success"] == false, "{name}: {told}");
         assert_eq!(told["code"], code, "{name}: {told}");
@@ -95,9 +95,16 @@ impl Client {
         told["error"].as_str().unwrap().to_string()
     }
 
+    /// A call that is refused with a code, and is about no run.
+    #[track_caller]
+    pub fn refused_plainly(&mut self, name: &str, arguments: &Value, code: &str) {
+        let (is_error, told) = self.call(name, arguments);
+        assert!(is_error && told["code"] == code, "{name}: {told}");
+    }
+
     /// Waits until the run stands so.
     #[track_caller]
-    fn wait_for(&mut self, status: &str) -> Value {
+    pub fn wait_for(&mut self, status: &str) -> Value {
         let mut told = self.ok("wait_for_change", &json!({ "seconds": 0 }));
         for _ in 0..60 {
             if told["guidance"]["status"] == status {
@@ -110,7 +117,7 @@ impl Client {
     }
 
     /// Closes the input: the server ends by itself, and has printed nothing more.
-    fn end(mut self) {
+    pub fn end(mut self) {
         drop(self.input.take());
         let mut rest = String::new();
         self.output.read_to_string(&mut rest).unwrap();
@@ -385,7 +392,7 @@ struct Web {
 }
 
 impl Web {
-    fn start(phases: &Phases) -> Web {
+    pub fn start(phases: &Phases) -> Web {
         let mut command = phases.command();
         command.args(["mcp", "--http", "127.0.0.1:0"]).env("PHASEGATE_HTTP_TOKEN", "own-token");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -421,7 +428,7 @@ impl Web {
     }
 
     /// Calls a tool with a token.
-    fn call(&self, token: &str, name: &str, arguments: &Value) -> Value {
+    pub fn call(&self, token: &str, name: &str, arguments: &Value) -> Value {
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": name, "arguments": arguments } });
         let bearer = format!("Bearer {token}");
         let headers = [("Authorization", bearer.as_str()), ("MCP-Protocol-Version", "2025-11-25")];

@@ -240,6 +240,24 @@ impl Headless for Claude {
         last.map_or(Cost::default(), |ending| Cost::of(ending.total_cost_usd, ending.num_turns))
     }
 
+    fn message(&self, printed: &str) -> Option<String> {
+        let mut events = printed.lines().rev().map(serde_json::from_str::<Value>);
+        events.find_map(|event| {
+            let event = event.ok()?;
+            let text = match event["type"].as_str()? {
+                "result" => event["result"].as_str()?.to_string(),
+                "assistant" => {
+                    let parts = event["message"]["content"].as_array()?.iter();
+                    let texts = parts.filter(|part| part["type"] == "text");
+                    let texts: Vec<&str> = texts.filter_map(|part| part["text"].as_str()).collect();
+                    texts.join("\n")
+                }
+                _ => return None,
+            };
+            Some(text.trim().to_string()).filter(|text| !text.is_empty())
+        })
+    }
+
     fn reviewer(&self, model: Option<&str>, rights: &Rights) -> Result<Vec<String>, String> {
         let mut command = words(&["claude", "--print", "--output-format", "json"]);
         command.extend(words(&["--json-schema", VERDICT, "--settings", SETTINGS]));

@@ -91,6 +91,10 @@ pub trait Headless: fmt::Debug + Sync {
     /// What an agent has cost, by the end of what it printed.
     fn cost(&self, printed: &str) -> Cost;
 
+    /// What an agent said last, by the end of what it printed; none where it has said nothing, or another
+    /// program printed it.
+    fn message(&self, printed: &str) -> Option<String>;
+
     /// The command of a reviewer, which prints a verdict.
     ///
     /// # Errors

@@ -42,6 +42,9 @@ pub enum Until {
 /// The code of an action that could not be decided: something is wrong on our side.
 pub const FAULT: &str = "fault";
 
+/// The code of a refusal that is about the parameters alone.
+pub const INVALID_PARAMS: &str = "invalid_params";
+
 /// The code of an action that no rule is about.
 pub const NOT_POSSIBLE: &str = "not_possible";
 

@@ -97,6 +97,11 @@ pub struct Head {
     pub transcript: Option<TranscriptText>,
     /// A field that is set to the time of every change.
     pub updated: Option<String>,
+    /// A field with the path of a git worktree below the project, or null. The agents of a run work there, and
+    /// its evidence is from there.
+    pub worktree: Option<String>,
+    /// A field with a list of path patterns: the files that are a run's tree; all where it is empty.
+    pub scope: Option<String>,
     /// Fields that only the rules may change, by path. A change from outside is put back, journaled
     /// and shown.
     #[serde(default)]

@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 
+use crate::answer::INVALID_PARAMS;
 use crate::events::EventKind;
 use crate::job::JobKind;
-use crate::workflow::{Does, JobSpec, Machine, PhaseId, Reply, Rule, Workflow};
+use crate::workflow::{Action, Does, JobSpec, Machine, Phase, PhaseId, Reply, Rule, Workflow};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,42 +255,73 @@ fn table(workflow: &Workflow, current: Option<&str>) -> String {
     out
 }
 
-/// Which action is possible in which phase.
+/// Which action is possible in which phase, for each machine that hears of some.
 fn actions(workflow: &Workflow) -> String {
-    if workflow.actions.is_empty() {
-        return String::new();
-    }
-    let machine = workflow.outer();
-    let mut head = vec!["action".to_string()];
-    head.extend(machine.phases.iter().map(|phase| phase.name.to_string()));
-    let mut rows = vec![head];
-    for action in &workflow.actions {
-        let mut row = vec![action.name.clone()];
-        for (index, _) in machine.phases.iter().enumerate() {
-            row.push(possible(workflow, &action.name, PhaseId(index)).to_string());
+    let mut out = String::new();
+    for machine in &workflow.machines {
+        let of = |action: &Action| {
+            let cells =
+                machine.phases.iter().map(|phase| possible(workflow, machine, action, phase));
+            let row: Vec<&str> = std::iter::once(action.name.as_str()).chain(cells).collect();
+            row.into_iter().map(String::from).collect::<Vec<_>>()
+        };
+        // What a machine has no rule for, another one decides.
+        let hears = |action: &&Action| {
+            let own = machine.phases.iter().flat_map(|phase| machine.rules_in(phase));
+            let asked = own.flat_map(|rule| &rule.on).any(|event| *event == action.name);
+            asked || machine.binding.is_none()
+        };
+        let mut rows = vec![vec!["action".to_string()]];
+        rows[0].extend(machine.phases.iter().map(|phase| phase.name.to_string()));
+        rows.extend(workflow.actions.iter().filter(hears).map(of));
+        if rows.len() > 1 {
+            let each = machine.binding.as_ref().map(|_| format!(", each {}", machine.name));
+            let _ = writeln!(out, "## Actions{}\n\n{}", each.unwrap_or_default(), markdown(&rows));
         }
-        rows.push(row);
     }
-    format!("## Actions\n\n{}", markdown(&rows))
+    out.trim_end().to_string() + if out.is_empty() { "" } else { "\n" }
 }
 
-fn possible(workflow: &Workflow, name: &str, phase: PhaseId) -> &'static str {
-    match workflow.action(name).map(|action| &action.does) {
-        Some(Does::Create { .. }) => "new run",
-        Some(Does::Show { .. }) => "yes",
-        _ => {
-            let machine = workflow.outer();
-            let rules = machine.rules_in(machine.get(phase));
-            let about: Vec<&Rule> =
-                rules.filter(|rule| rule.on.iter().any(|event| event == name)).collect();
-            if about.is_empty() {
-                "no"
-            } else if about.iter().all(|rule| rule.when.is_some()) {
-                "if"
-            } else {
-                "yes"
-            }
+/// Whether an action is accepted in a phase: always, under conditions, or never. Refusals of parameters do not
+/// count.
+fn possible(
+    workflow: &Workflow,
+    machine: &Machine,
+    action: &Action,
+    phase: &Phase,
+) -> &'static str {
+    match action.does {
+        Does::Create { .. } => return "new run",
+        Does::Show { .. } => return "yes",
+        Does::Event => {}
+    }
+    let (mut accepts, mut refuses, mut answers) = (false, false, false);
+    for rule in machine.rules_in(phase) {
+        let is_about = rule.on.contains(&action.name);
+        if !is_about || rule.code.as_deref() == Some(INVALID_PARAMS) {
+            continue;
         }
+        if let Some(inner) = rule.ask {
+            let inner = workflow.machine(inner);
+            let hears =
+                |phase: &Phase| inner.rules_in(phase).any(|it| it.on.contains(&action.name));
+            if inner.phases.iter().any(hears) {
+                return "below";
+            }
+            continue;
+        }
+        let denies = matches!(rule.reply, Some(Reply::Deny(_)));
+        refuses |= denies;
+        accepts |= !denies;
+        if rule.when.is_none() {
+            answers = true;
+            break;
+        }
+    }
+    match (accepts, refuses || !answers) {
+        (false, _) => "no",
+        (true, true) => "if",
+        (true, false) => "yes",
     }
 }
 

@@ -75,6 +75,8 @@ pub trait Evidence: Send + Sync {
     /// What an agent has printed, from a place on and at most so many bytes, and how much there is;
     /// none where there is no such agent.
     fn log(&self, agent: &str, from: u64, most: u64) -> Option<(Vec<u8>, u64)>;
+    /// What an agent said last, where that is known.
+    fn message(&self, agent: &str) -> Option<String>;
 }
 
 /// One thing that was looked up, as the journal keeps it.
@@ -321,6 +323,11 @@ impl Recorder {
         self.world.log(agent, from, most)
     }
 
+    /// What an agent said last: for texts, so that it is not evidence.
+    pub fn message(&self, agent: &str) -> Option<String> {
+        self.world.message(agent)
+    }
+
     /// What the agent said in the current turn.
     pub fn turn(&self) -> Vec<String> {
         let turn = self.world.turn();
@@ -428,6 +435,10 @@ impl Evidence for GivenEvidence {
 
     fn agents(&self) -> Json {
         self.agents.clone()
+    }
+
+    fn message(&self, _agent: &str) -> Option<String> {
+        None
     }
 
     fn log(&self, _agent: &str, _from: u64, _most: u64) -> Option<(Vec<u8>, u64)> {

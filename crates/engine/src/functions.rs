@@ -56,6 +56,10 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
         "agent_log",
         "agent_log(id[, from[, most]]): {text, next, size} of what an agent printed, from a byte on; from the end with a negative `from`",
     ),
+    (
+        "agent_message",
+        "agent_message(id): what an agent said last; none where it said nothing, or its program is not one whose words are known",
+    ),
     ("new_id", "new_id(): a unique name"),
     ("fail", "fail(text): ends the decision, or the action, with this message"),
     ("range", "range(n): the numbers from 0 to n - 1"),
@@ -253,6 +257,10 @@ fn look_ups(env: &mut Environment, evidence: &Arc<Recorder>, records: &Records) 
     let world = evidence.clone();
     env.add_function("agent_log", move |id: &str, from: Option<i64>, most: Option<u64>| {
         agent_log(&world, id, from.unwrap_or(0), most.unwrap_or(MOST_LOG)).to_value()
+    });
+    let world = evidence.clone();
+    env.add_function("agent_message", move |id: &str| {
+        world.message(id).map_or(Value::from(()), Value::from)
     });
     let world = evidence.clone();
     env.add_function("now", move || world.now().to_string());

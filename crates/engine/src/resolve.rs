@@ -181,6 +181,8 @@ impl Resolver<'_> {
             presumed,
             guidance,
             updated: head.updated.clone(),
+            worktree: head.worktree.clone(),
+            scope: head.scope.clone(),
             protected: head.protected.clone(),
             watched: head.watched.clone(),
             on_tamper: head.on_tamper,

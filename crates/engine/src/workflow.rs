@@ -44,6 +44,10 @@ pub struct Workflow {
     pub transcript: Option<(TextId, TextId)>,
     /// The field that is set to the time of every change.
     pub updated: Option<String>,
+    /// The field that has the worktree in which a run's agents work.
+    pub worktree: Option<String>,
+    /// The field that has the patterns of the files that are a run's tree.
+    pub scope: Option<String>,
     /// Paths of fields that only the rules may change.
     pub protected: Vec<String>,
     /// Paths of fields that others may change as well, visibly.

@@ -13,6 +13,7 @@ mod print;
 mod request;
 mod statusline;
 mod supervise;
+mod waiting;
 mod watchdog;
 
 use std::ffi::OsString;

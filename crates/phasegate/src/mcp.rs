@@ -1,6 +1,7 @@
 //! The MCP server: the actions of a workflow as tools, over stdio or HTTP. It keeps nothing: every
 //! call opens the project anew, so that a server that is killed has lost nothing.
 
+mod overview;
 mod tools;
 mod transport;
 mod web;

@@ -9,6 +9,7 @@ mod create;
 mod document;
 mod effects;
 mod find;
+mod ground;
 mod jobs;
 #[cfg(test)]
 mod on_memory;

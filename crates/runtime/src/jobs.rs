@@ -39,7 +39,7 @@ pub use claim::rights;
 pub use group::End;
 pub use known::{SUPERVISE, SUPERVISE_SESSION, Supervisor, supervised, supervises};
 pub use log::tail;
-pub(crate) use log::{follow, part};
+pub(crate) use log::{follow, message, part};
 pub use supervisor::{About, Spec, run_attached, supervise};
 pub use token::{parts, secret};
 

@@ -60,6 +60,9 @@ pub struct Apart {
     /// workflow write over a file of the project, changes the tree.
     #[serde(default, skip_serializing_if = "Written::is_empty")]
     pub(crate) written: Written,
+    /// Patterns of the files that are a part of it; all others where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) only: Vec<String>,
 }
 
 impl Apart {
@@ -69,7 +72,14 @@ impl Apart {
             Place::Topic(folder, _) => format!("{folder}/**"),
             place => place.path().to_string(),
         };
-        Apart { patterns: vec![".phasegate/**".into(), documents], written: written.clone() }
+        let patterns = vec![".phasegate/**".into(), documents];
+        Apart { patterns, written: written.clone(), only: Vec::new() }
+    }
+
+    /// The same, where only the files that match one of these patterns are a part of the tree.
+    #[must_use]
+    pub(crate) fn within(self, scope: &[String]) -> Apart {
+        Apart { only: scope.to_vec(), ..self }
     }
 
     /// Whether a file is as the workflow has written it.
@@ -118,7 +128,11 @@ impl Tree {
     /// Where the digests of its files are remembered.
     fn memory(&self) -> Result<PathBuf, String> {
         // Each tree has its own memory: the same names mean other files.
-        let own = if self.root == self.home { FOLDER.into() } else { worktree(&self.root) };
+        let own = match self.apart.only.as_slice() {
+            [] if self.root == self.home => FOLDER.into(),
+            [] => worktree(&self.root),
+            only => worktree(&self.root.join(&digest(only.join("\n").as_bytes())[..16])),
+        };
         let place = paths::inside(&self.home, &own).map_err(|why| why.to_string())?;
         let kept = fs::create_dir_all(&place).and_then(|()| paths::ignored_by_git(&place));
         kept.map_err(|error| format!("{}: {error}", place.display()))?;

@@ -95,6 +95,12 @@ impl World {
         World { home: project.root.clone(), most: project.config.sizes.evidence(), ..world }
     }
 
+    /// The same world, with evidence from another folder.
+    #[must_use]
+    pub fn at(self, site: &Path) -> World {
+        World { root: site.to_path_buf(), ..self }
+    }
+
     /// The transcript lags behind the payload: the last message may not be in it yet.
     fn with_last_message(&self, texts: &mut Vec<String>) {
         if let Some(message) = &self.told.last_message
@@ -226,7 +232,11 @@ impl Evidence for World {
     }
 
     fn log(&self, agent: &str, from: u64, most: u64) -> Option<(Vec<u8>, u64)> {
-        jobs::part(&self.root, self.jobs.get(agent)?, from, most).ok()
+        jobs::part(&self.home, self.jobs.get(agent)?, from, most).ok()
+    }
+
+    fn message(&self, agent: &str) -> Option<String> {
+        jobs::message(&self.home, self.jobs.get(agent)?)
     }
 
     fn check(&self, name: &str) -> Option<(CheckResult, String)> {

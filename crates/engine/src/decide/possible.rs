@@ -5,13 +5,11 @@ use minijinja::Value;
 
 use super::{Deciding, Fault, RunFacts};
 use crate::actor::Actor;
+use crate::answer::INVALID_PARAMS;
 use crate::definition::ParamType;
 use crate::functions::object;
 use crate::json::Json;
 use crate::workflow::{Action, Does, Machine, Param, PhaseId, Reply, Rule};
-
-/// The code of a refusal that is about the parameters alone.
-const INVALID_PARAMS: &str = "invalid_params";
 
 /// What the runtime would not do for a run now, whatever the rules say.
 #[derive(Clone, Copy, Debug)]

@@ -86,8 +86,11 @@ fn paths(workflow: &Workflow, source: &Arc<Source>, found: &mut Diagnostics) {
         if machine.derive.is_none() {
             check(id, std::slice::from_ref(&machine.field), span.clone());
         }
-        if let (true, Some(updated)) = (id == OUTER, &workflow.updated) {
-            check(id, std::slice::from_ref(updated), span);
+        if id == OUTER {
+            let fields = [&workflow.updated, &workflow.worktree, &workflow.scope];
+            for field in fields.into_iter().flatten() {
+                check(id, std::slice::from_ref(field), span.clone());
+            }
         }
     }
     for path in workflow.protected.iter().chain(&workflow.watched) {

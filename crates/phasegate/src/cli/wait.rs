@@ -1,22 +1,23 @@
-//! `phasegate wait`: until something happens in a run.
+//! `phasegate wait`: until something happens in a run, or in one of several.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use phasegate_runtime::gate::Runs;
+use phasegate_runtime::gate::{Found, Runs};
 use phasegate_runtime::project::Project;
 use serde_json::json;
 
-use super::{Outcome, chosen_run, event};
+use super::{Failed, Outcome, chosen_run, event};
 use crate::print;
+use crate::waiting::{self, Until, Wait};
 
 /// How often the run is looked at, beside every change: an agent that was killed changes nothing.
 const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run; needed only if there are several
+    /// The run; by default all that are open
     run: Option<String>,
     /// How long to wait at most
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -24,7 +25,7 @@ pub struct Options {
     /// Wait until this is where the run stands, as APPROVED
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
-    /// Wait until no job of the run is at work any more
+    /// Wait until no job is at work any more in one of the runs that have some
     #[arg(long, conflicts_with_all = ["status", "since"])]
     settled: bool,
     /// The revision that an earlier answer told; by default now
@@ -37,34 +38,38 @@ pub struct Options {
 
 /// Waits. Exit code 1 tells that what was waited for has not happened.
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    let run = chosen_run(&Runs::new(project), options.run.as_deref())?.id;
     let (said, heard) = std::sync::mpsc::channel();
     // Before the first look, so that nothing is missed behind it.
-    let _watch = Runs::new(project).watch(&run, move || {
-        let _ = said.send(());
-    });
-    let name = run.to_string();
+    let mut watches = Vec::new();
+    for run in awaited(&Runs::new(project), options)? {
+        let said = said.clone();
+        watches.push(Runs::new(project).watch(&run.id, move || {
+            let _ = said.send(());
+        }));
+    }
     let deadline = Instant::now() + Duration::from_secs(options.seconds);
-    let mut since = options.since;
+    let mut wait = Wait::new(match &options.status {
+        Some(status) => Until::Status(status.clone()),
+        None if options.settled => Until::Settled,
+        None => Until::Change(options.since),
+    });
+    let event = event("wait");
     loop {
         // A gate keeps what it has read; each look is a new one.
         let gate = Runs::new(project);
-        let found = gate.run(&name)?;
-        let now = found.ledger.position.seq;
-        let headline = gate.headline(&found, &event("wait"));
-        let status = headline.as_ref().map(|(status, _)| status.clone());
-        let status = status.unwrap_or_else(|| gate.report(&found).phase);
-        let changed = match &options.status {
-            Some(wanted) => status == *wanted,
-            None if options.settled => gate.is_settled(&found),
-            None => *since.get_or_insert(now) < now,
-        };
-        if changed || Instant::now() >= deadline {
+        let runs = awaited(&gate, options)?;
+        let happened = wait.look(&gate, &runs, &event);
+        let is_over = Instant::now() >= deadline;
+        if let Some(run) = happened.or_else(|| waiting::last(&runs).filter(|_| is_over)) {
+            let name = run.id.to_string();
+            let changed = happened.is_some();
+            let status = waiting::status(&gate, run, &event);
             if options.json {
                 print::json(&json!({
-                    "run": name, "changed": changed, "revision": now, "status": status,
+                    "run": name, "changed": changed, "revision": waiting::revision(&runs), "status": status,
                 }));
             } else {
+                let headline = gate.headline(run, &event);
                 let told = headline.map_or(status, |headline| print::headline(&headline));
                 let nothing = if changed { "" } else { "nothing happened: " };
                 print::line(&format!("{name}: {nothing}{told}"));
@@ -74,4 +79,14 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let left = deadline.saturating_duration_since(Instant::now());
         let _ = heard.recv_timeout(POLL.min(left));
     }
+}
+
+/// The run that is named, or all that are open; where none is, the last one.
+fn awaited(gate: &Runs, options: &Options) -> Result<Vec<Found>, Failed> {
+    let mut open = gate.runs().runs;
+    open.retain(|run| gate.is_working(run));
+    if options.run.is_some() || open.is_empty() {
+        return Ok(vec![chosen_run(gate, options.run.as_deref())?]);
+    }
+    Ok(open)
 }

@@ -15,16 +15,23 @@ use phasegate_runtime::caller::Caller;
 use phasegate_runtime::catalog::Memory;
 use phasegate_runtime::gate::{Answered, Found, Gate, GateError, Listed, Runs};
 use phasegate_runtime::project::Project;
-use phasegate_runtime::run::RunId;
 use phasegate_runtime::store::Watch;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 use crate::perform::{Asked, NotPerformed, Performed, Shown};
 use crate::request;
+use crate::waiting::{self, Wait};
 
 /// The tool that waits, which is nobody's action.
 pub const WAIT: &str = "wait_for_change";
+
+/// The code of a call of a tool that does not exist.
+pub const UNKNOWN_TOOL: &str = "unknown_tool";
+
+/// How long a wait takes where nothing is said, and at most. Most clients give a call about a minute.
+pub const SECONDS: u64 = 20;
+pub const MAX_SECONDS: u64 = 3_600;
 
 /// How much of a refusal or a note is passed on.
 const MAX_TEXT: usize = 600;
@@ -50,6 +57,8 @@ pub struct Tool {
     pub about: String,
     pub input: Map<String, Value>,
     pub looks: bool,
+    /// It ends something that cannot be brought back.
+    pub destroys: bool,
 }
 
 /// A call that was refused.
@@ -116,7 +125,7 @@ pub struct Tools {
 
 impl Tools {
     /// The project as it is now, with the workflows that have not changed since the last call.
-    fn open(&self) -> Result<Project, String> {
+    pub fn open(&self) -> Result<Project, String> {
         let project = Project::open(&self.root).map_err(|error| error.to_string())?;
         Ok(Project { memory: Some(self.memory.clone()), ..project })
     }
@@ -152,7 +161,7 @@ impl Tools {
         let caller = caller(&gate, &workflow, who)
             .map_err(|error| Refusal::new("unknown_agent", error.to_string()))?;
         let action = workflow.actions.iter().find(|action| tool_name(action) == name);
-        let action = action.ok_or_else(|| Refusal::new("unknown_tool", name))?;
+        let action = action.ok_or_else(|| Refusal::new(UNKNOWN_TOOL, name))?;
         if matches!(who, Who::Stranger) && !matches!(action.does, Does::Show { .. }) {
             let message =
                 "this process was started by an agent and has no token, so it may only read";
@@ -179,35 +188,74 @@ impl Tools {
         Ok(success(answer))
     }
 
-    /// How far a run has come: a number that grows with everything that happens in it.
-    pub fn revision(&self, who: &Who, run: Option<&str>) -> Result<(String, u64), Refusal> {
-        let project = self.open().map_err(|why| Refusal::new("project", why))?;
-        let gate = Runs::new(&project);
-        let (_, found) = self.found(&gate, who, run)?;
-        Ok((found.id.to_string(), found.ledger.position.seq))
+    /// The runs in which something is waited for: the one that is named, or all that are open.
+    fn awaited(
+        &self,
+        gate: &Runs,
+        who: &Who,
+        run: Option<&str>,
+    ) -> Result<(Caller, Vec<Found>), Refusal> {
+        let is_own = |found: &Found| found.id.workflow == self.workflow && gate.is_working(found);
+        let open: Vec<Found> = gate.runs().runs.into_iter().filter(is_own).collect();
+        if run.is_some() || open.is_empty() || matches!(who, Who::Agent(_)) {
+            let (caller, found) = self.found(gate, who, run)?;
+            return Ok((caller, vec![found]));
+        }
+        let workflow = gate.workflow(&self.workflow)?;
+        let caller = caller(gate, &workflow, who)
+            .map_err(|error| Refusal::new("unknown_agent", error.to_string()))?;
+        Ok((caller, open))
     }
 
-    /// Wakes somebody at every change of a run; none where that cannot be told.
-    pub fn watch(&self, run: &str, wake: Arc<Notify>) -> Option<Box<dyn Watch>> {
-        let project = self.open().ok()?;
-        let run = RunId::try_from(run.to_string()).ok()?;
-        Runs::new(&project).watch(&run, move || wake.notify_one()).ok()
-    }
-
-    /// What is told of a run when a wait is over.
-    pub fn changed(&self, who: &Who, run: &str, changed: bool) -> Result<Value, Refusal> {
+    /// Looks whether what is waited for has happened; the answer if it has, or where the wait is over.
+    pub fn look(
+        &self,
+        who: &Who,
+        run: Option<&str>,
+        wait: &mut Wait,
+        is_over: bool,
+    ) -> Result<Option<Value>, Refusal> {
         let project = self.open().map_err(|why| Refusal::new("project", why))?;
         let gate = Runs::new(&project);
-        let (caller, found) = self.found(&gate, who, Some(run))?;
+        let (caller, runs) = self.awaited(&gate, who, run)?;
         let event = request::event(WAIT, &caller, request::session(), Json::object());
-        let mut answer = told(&gate, &found, &event);
-        answer.insert("run".into(), run.into());
-        answer.insert("changed".into(), changed.into());
-        answer.insert("revision".into(), found.ledger.position.seq.into());
-        Ok(success(answer))
+        let happened = wait.look(&gate, &runs, &event);
+        let Some(about) = happened.or_else(|| waiting::last(&runs).filter(|_| is_over)) else {
+            return Ok(None);
+        };
+        let mut answer = told(&gate, about, &event);
+        answer.insert("run".into(), about.id.to_string().into());
+        answer.insert("changed".into(), happened.is_some().into());
+        answer.insert("revision".into(), waiting::revision(&runs).into());
+        if runs.len() > 1 {
+            let rows = runs.iter().map(|run| {
+                let status = waiting::status(&gate, run, &event);
+                json!({ "run": run.id.to_string(), "status": status, "settled": gate.is_settled(run) })
+            });
+            answer.insert("runs".into(), rows.collect());
+        }
+        Ok(Some(success(answer)))
     }
 
-    fn found(&self, gate: &Runs, who: &Who, run: Option<&str>) -> Result<(Caller, Found), Refusal> {
+    /// Wakes somebody at every change of the runs; those of which that can be told.
+    pub fn watch(&self, who: &Who, run: Option<&str>, wake: &Arc<Notify>) -> Vec<Box<dyn Watch>> {
+        let Ok(project) = self.open() else { return Vec::new() };
+        let gate = Runs::new(&project);
+        let runs = self.awaited(&gate, who, run).map(|(_, runs)| runs).unwrap_or_default();
+        let watches = runs.iter().filter_map(|run| {
+            let wake = wake.clone();
+            gate.watch(&run.id, move || wake.notify_one()).ok()
+        });
+        watches.collect()
+    }
+
+    /// Who asks, and the run that is meant.
+    pub fn found(
+        &self,
+        gate: &Runs,
+        who: &Who,
+        run: Option<&str>,
+    ) -> Result<(Caller, Found), Refusal> {
         let workflow = gate.workflow(&self.workflow)?;
         let caller = caller(gate, &workflow, who)
             .map_err(|error| Refusal::new("unknown_agent", error.to_string()))?;
@@ -281,10 +329,11 @@ fn tool(workflow: &Workflow, action: &Action) -> Tool {
     if about_a_run && let Some(Value::Object(properties)) = input.get_mut("properties") {
         properties.insert("run".into(), run_schema());
     }
-    Tool { name: tool_name(action), about: action.about.clone(), input, looks }
+    Tool { name: tool_name(action), about: action.about.clone(), input, looks, destroys: false }
 }
 
-fn run_schema() -> Value {
+/// The parameter that names a run.
+pub fn run_schema() -> Value {
     json!({ "type": "string", "description": "The run; needed only if there are several" })
 }
 
@@ -292,14 +341,19 @@ fn waiting() -> Tool {
     let input = json!({
         "type": "object",
         "properties": {
-            "run": run_schema(),
+            "run": { "type": "string", "description": "The run; by default all that are open" },
+            "until": {
+                "type": "string", "default": "change",
+                "description": "`change`: something happens. `settled`: nobody works any more in a run, and \
+                                it is your turn. Or a status, as APPROVED"
+            },
             "since": {
                 "type": "integer",
-                "description": "The revision that an earlier answer told; by default now"
+                "description": "For `change`: the revision that an earlier wait told; by default now"
             },
             "seconds": {
-                "type": "integer", "minimum": 0, "maximum": 50, "default": 20,
-                "description": "How long to wait at most"
+                "type": "integer", "minimum": 0, "maximum": MAX_SECONDS, "default": SECONDS,
+                "description": "How long to wait at most; most clients give a call a minute"
             },
         },
         "additionalProperties": false,
@@ -308,9 +362,9 @@ fn waiting() -> Tool {
         Value::Object(input) => input,
         _ => Map::new(),
     };
-    let about = "Wait until something happens in the run: an agent starts or ends, a verdict comes \
-                 in. Returns at once when it does.";
-    Tool { name: WAIT.into(), about: about.into(), input, looks: true }
+    let about = "Wait until something happens in the runs: an agent starts or ends, a verdict comes in, all work \
+                 is done. Returns at once when it does, with the run in which it did.";
+    Tool { name: WAIT.into(), about: about.into(), input, looks: true, destroys: false }
 }
 
 /// The parameters, each checked.
@@ -406,7 +460,7 @@ fn acted(
 }
 
 /// The guidance of a run, and how far it has come.
-fn told(gate: &Runs, found: &Found, event: &Event) -> Map<String, Value> {
+pub fn told(gate: &Runs, found: &Found, event: &Event) -> Map<String, Value> {
     let guidance = gate.guidance(found, event).map_err(|error| error.to_string());
     let members = guidance.and_then(|guidance| match serde_json::to_value(guidance) {
         Ok(Value::Object(members)) => Ok(members),
@@ -424,7 +478,8 @@ fn told(gate: &Runs, found: &Found, event: &Event) -> Map<String, Value> {
     told
 }
 
-fn success(mut answer: Map<String, Value>) -> Value {
+/// The answer to a call that was accepted.
+pub fn success(mut answer: Map<String, Value>) -> Value {
     answer.insert("success".into(), true.into());
     Value::Object(answer)
 }
@@ -433,8 +488,14 @@ fn one(name: &str, text: String) -> Map<String, Value> {
     Map::from_iter([(name.to_string(), Value::String(text))])
 }
 
-fn shorten(text: &str) -> String {
-    match text.char_indices().nth(MAX_TEXT) {
+/// A refusal or a note, not too long.
+pub fn shorten(text: &str) -> String {
+    cut(text, MAX_TEXT)
+}
+
+/// A text of at most so many characters, and a mark where it is cut.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.trim_end().to_string(),
     }

@@ -21,23 +21,19 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::tools::{Refusal, Tools, WAIT, Who};
+use super::overview;
+use super::tools::{MAX_SECONDS, Refusal, SECONDS, Tools, UNKNOWN_TOOL, WAIT, Who};
+use crate::waiting::{Until, Wait};
 
 /// How often a run is looked at by somebody who waits for it, beside every change.
 const POLL: Duration = Duration::from_secs(1);
-
-/// How long a wait may take: clients give a call about a minute.
-const MAX_SECONDS: u64 = 50;
-
-/// How long it takes where nothing is said.
-const SECONDS: u64 = 20;
 
 const STATUS: &str = "phasegate://status";
 const DIAGRAM: &str = "phasegate://diagram";
 
 const INSTRUCTIONS: &str = "Each answer has `guidance`: where the run stands (`status`), what to do \
     next (`action`), and which tools would be accepted now (`can`). Call `wait_for_change` instead \
-    of asking again and again.";
+    of asking again and again; with `until: \"settled\"` it returns when it is your turn, in any run.";
 
 /// The tools of a workflow, as a client sees them.
 pub struct Server {
@@ -77,13 +73,18 @@ impl Server {
     }
 
     async fn tool_list(&self, who: &Who) -> Result<Vec<Tool>, ErrorData> {
-        let who = who.clone();
+        let (who, general) = (who.clone(), overview::tools(who));
         let tools = self.work(move |tools| tools.list(&who)).await?;
-        let tools = tools.map_err(|why| ErrorData::internal_error(why, None))?;
+        let mut tools = tools.map_err(|why| ErrorData::internal_error(why, None))?;
+        // An action of the workflow is called before one that all have.
+        let own: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
+        tools.extend(general.into_iter().filter(|tool| !own.contains(&tool.name)));
         let output = Arc::new(output_schema());
         let tools = tools.into_iter().map(|tool| {
             Tool::new(tool.name, tool.about, Arc::new(tool.input))
-                .with_annotations(ToolAnnotations::new().read_only(tool.looks))
+                .with_annotations(
+                    ToolAnnotations::new().read_only(tool.looks).destructive(tool.destroys),
+                )
                 .with_raw_output_schema(output.clone())
         });
         Ok(tools.collect())
@@ -98,6 +99,7 @@ impl Server {
         let invalid = |message: &str| Ok(Err(Refusal::new("invalid_params", message)));
         let mut take = |name: &str| arguments.remove(name).filter(|value| !value.is_null());
         let (run, since, seconds) = (take("run"), take("since"), take("seconds"));
+        let until = take("until").unwrap_or_else(|| "change".into());
         if let Some(unknown) = arguments.keys().next() {
             return invalid(&format!("there is no parameter `{unknown}`"));
         }
@@ -108,38 +110,39 @@ impl Server {
                 return invalid(&format!("seconds is a whole number up to {MAX_SECONDS}"));
             }
         };
-        let mut since = match since.map(|since| since.as_u64()) {
+        let since = match since.map(|since| since.as_u64()) {
             None => None,
             Some(Some(since)) => Some(since),
             Some(None) => return invalid("since is the revision that an answer told"),
         };
-        let mut run = match run {
+        let run = match run {
             None => None,
             Some(Value::String(run)) => Some(run),
             Some(_) => return invalid("run is not a string"),
         };
+        let Value::String(until) = until else { return invalid("until is not a string") };
         let deadline = Instant::now() + Duration::from_secs(seconds);
+        let mut wait = Wait::new(Until::named(&until, since));
         let wake = Arc::new(Notify::new());
-        let mut watch = None;
+        let (asked, wanted, woken) = (who.clone(), run.clone(), wake.clone());
+        // Before the first look, so that nothing is missed behind it. What cannot be watched is looked at
+        // every second.
+        let _watches =
+            self.work(move |tools| tools.watch(&asked, wanted.as_deref(), &woken)).await?;
         loop {
-            let (asked, wanted) = (who.clone(), run.clone());
-            let now = self.work(move |tools| tools.revision(&asked, wanted.as_deref())).await?;
-            let (found, now) = match now {
-                Ok(now) => now,
+            let is_over = Instant::now() >= deadline || self.stopping.is_cancelled();
+            let (asked, wanted, mut own) = (who.clone(), run.clone(), wait);
+            let (own, seen) = self
+                .work(move |tools| {
+                    let seen = tools.look(&asked, wanted.as_deref(), &mut own, is_over);
+                    (own, seen)
+                })
+                .await?;
+            wait = own;
+            match seen {
+                Ok(None) => {}
+                Ok(Some(answer)) => return Ok(Ok(answer)),
                 Err(refusal) => return Ok(Err(refusal)),
-            };
-            let changed = *since.get_or_insert(now) < now;
-            if watch.is_none() {
-                run = Some(found.clone());
-                let woken = wake.clone();
-                // Where nothing can be watched, the run is looked at every second.
-                watch = Some(self.work(move |tools| tools.watch(&found, woken)).await?);
-                // Something may have happened before.
-                continue;
-            }
-            if changed || Instant::now() >= deadline || self.stopping.is_cancelled() {
-                let asked = who.clone();
-                return self.work(move |tools| tools.changed(&asked, &found, changed)).await;
             }
             tokio::select! {
                 () = wake.notified() => {}
@@ -210,11 +213,18 @@ impl ServerHandler for Server {
             self.wait(&who, arguments, &context).await?
         } else {
             let (asked, called) = (who, name.clone());
-            self.work(move |tools| tools.call(&asked, &called, arguments)).await?
+            self.work(move |tools| match tools.call(&asked, &called, arguments.clone()) {
+                Err(refusal) if refusal.code == UNKNOWN_TOOL => {
+                    let general = overview::call(tools, &asked, &called, arguments);
+                    general.unwrap_or(Err(refusal))
+                }
+                answer => answer,
+            })
+            .await?
         };
         let result = match answered {
             Ok(answer) => CallToolResult::structured(answer),
-            Err(refusal) if refusal.code == "unknown_tool" => {
+            Err(refusal) if refusal.code == UNKNOWN_TOOL => {
                 return Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None));
             }
             Err(refusal) => CallToolResult::structured_error(refusal.into_value()),

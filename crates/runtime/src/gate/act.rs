@@ -102,7 +102,7 @@ impl Gate<'_> {
     ) -> Result<Answered, GateError> {
         let workflow = self.workflow_of(found)?;
         let text = workflow.unreadable.ok_or_else(|| GateError::Other(why.to_string()))?;
-        let run = self.run_facts(found, None);
+        let run = self.run_facts(found, &self.ground(&workflow, &Json::object()), None);
         let world = Arc::new(World::of(self.project, ClientReport::default()));
         let rendered = render(&workflow, text, None, event, &run, world)?;
         let message = format!("Run {} was cancelled: {why}.", found.id);

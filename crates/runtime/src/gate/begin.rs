@@ -164,8 +164,18 @@ impl Gate<'_> {
             let file = file.map_err(|why| std::io::Error::other(why.to_string()))?;
             fs::create_dir_all(file.parent().unwrap_or(root))?;
         }
-        let claimed =
-            Claimed::new(self.project, &open.run.found.id, job, document, &open.workflow, about)?;
+        // Commands are the gate's own: they work in the project, and make the worktree of a run.
+        let site =
+            if job.kind == JobKind::Command { &self.project.site } else { &open.ground.site };
+        let claimed = Claimed::new(
+            self.project,
+            site,
+            &open.run.found.id,
+            job,
+            document,
+            &open.workflow,
+            about,
+        )?;
         if let Some(deferred) = deferred {
             let step = serde_json::to_vec(deferred)?;
             fs::write(root.join(&claimed.record.folder).join(STEP), step)?;

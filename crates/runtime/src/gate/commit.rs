@@ -35,11 +35,11 @@ impl Gate<'_> {
         told: &ClientReport,
         attempt: &Attempt,
     ) -> Step {
-        let mut run = self.run_facts(open.run.found, open.read.problem.clone());
+        let mut run = self.run_facts(open.run.found, &open.ground, open.read.problem.clone());
         // What was noticed only now counts, too.
         run.tampered = open.run.ledger.tamper.count;
         run.last_review = open.run.ledger.work.last_review();
-        let world = self.world(&open.workflow, &open.run.ledger.work, told, attempt);
+        let world = self.world(&open.workflow, &open.ground, &open.run.ledger.work, told, attempt);
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
     }
 

@@ -95,7 +95,8 @@ impl Gate<'_> {
     ) -> Result<Created, GateError> {
         let Beginning { workflow, text, event, replaces, stands } = beginning;
         let (name, place) = (found.id.name.clone(), found.place.clone());
-        let run = RunFacts { name, document: place, ..RunFacts::default() };
+        let others = self.others(workflow);
+        let run = RunFacts { name, document: place, others, ..RunFacts::default() };
         let document = self.new_document(workflow, *text, event, &run)?;
         let (document, step) = self.begin(workflow, document, event, &run)?;
         let mut checked = document.clone();
@@ -135,7 +136,8 @@ impl Gate<'_> {
             }
             self.pin(&mut locked, workflow)?;
             let workflow = self.workflow(&workflow.name)?;
-            let mut open = Open::begun(locked, workflow);
+            let ground = self.ground(&workflow, &document);
+            let mut open = Open::begun(locked, workflow, ground);
             if let (Some(job), Some(step)) = (&commands, &step) {
                 let deferred = Deferred::new(event, step, Some(&bytes), replaces.clone());
                 open.run.ledger.position.begins_with = Some(job.id.clone());
@@ -183,6 +185,13 @@ impl Gate<'_> {
             Some(Answer::Deny { reason, .. }) => Err(GateError::Effect(reason)),
             _ => Ok(Some(found.id)),
         }
+    }
+
+    /// How many runs of a workflow are open.
+    fn others(&self, workflow: &Workflow) -> u64 {
+        let (runs, _) = self.open_runs();
+        let is_other = |run: &&Found| run.id.workflow == workflow.name && self.is_working(run);
+        u64::try_from(runs.iter().filter(is_other).count()).unwrap_or(u64::MAX)
     }
 
     fn rendered(

@@ -9,9 +9,9 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{TextId, Workflow};
 
+use super::ground::Ground;
 use super::{Found, GateError, Runs};
 use crate::ledger::{Intended, Owner};
-use crate::project::Project;
 use crate::store::{Stored, Version};
 use crate::world::{ClientReport, World};
 
@@ -90,9 +90,14 @@ impl Runs<'_> {
     }
 
     /// What an expression sees as `run`. Who works in a linked worktree is told where the document really is.
-    pub(super) fn run_facts(&self, found: &Found, problem: Option<String>) -> RunFacts {
-        let Project { root, site, .. } = self.project;
-        let document = if site == root {
+    pub(super) fn run_facts(
+        &self,
+        found: &Found,
+        ground: &Ground,
+        problem: Option<String>,
+    ) -> RunFacts {
+        let root = &self.project.root;
+        let document = if ground.site == *root {
             found.place.clone()
         } else {
             root.join(&found.place).to_string_lossy().into_owned()
@@ -109,7 +114,7 @@ impl Runs<'_> {
     }
 
     fn presume(&self, found: &Found, workflow: &Workflow, text: TextId) -> Result<Read, GateError> {
-        let run = self.run_facts(found, None);
+        let run = self.run_facts(found, &self.ground(workflow, &Json::object()), None);
         let world = Arc::new(World::of(self.project, ClientReport::default()));
         let rendered = render(workflow, text, None, &Event::stop(None), &run, world);
         let text = rendered?.into_bytes();

@@ -16,6 +16,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event};
 use phasegate_engine::workflow::Workflow;
 
+use super::ground::Ground;
 use super::put::{Attempt, NO_LIMIT, Progress};
 use super::transaction::{Open, Then};
 use super::{Answered, Found, Gate, GateError, Runs};
@@ -25,7 +26,6 @@ use crate::exclusive::try_exclusive;
 use crate::jobs::{self, Claimed, EndStatus, Ended, Record, Seen, Spec, Supervisor, Verdict};
 use crate::ledger::{Last, Ledger, Work};
 use crate::run::RunId;
-use crate::tree::Tree;
 use crate::variables;
 use crate::world::{ClientReport, World};
 
@@ -81,15 +81,17 @@ impl Runs<'_> {
     pub(super) fn world(
         &self,
         workflow: &Workflow,
+        ground: &Ground,
         work: &Work,
         told: &ClientReport,
         attempt: &Attempt,
     ) -> Arc<World> {
-        let mut world = World::of(self.project, told.clone()).with_jobs(&work.jobs);
+        let mut world =
+            World::of(self.project, told.clone()).at(&ground.site).with_jobs(&work.jobs);
         // A workflow that is not trusted has no checks: not even a look at the tree runs for it.
         let looks = workflow.has_agents() || workflow.checks().next().is_some();
         if looks && self.is_trusted(workflow) {
-            let tree = Tree::of(self.project, workflow, &work.written);
+            let tree = ground.tree(self.project, workflow, &work.written);
             let snapshot = attempt.tree.borrow().clone();
             let checks = Checks::new(tree, snapshot, workflow, work, &attempt.ended);
             world = world.with_checks(checks);
@@ -125,6 +127,11 @@ impl Runs<'_> {
             (run, jobs)
         })
         .collect()
+    }
+
+    /// What an agent said last; none where it has said nothing, or is not one whose words we know.
+    pub fn job_message(&self, job: &Record) -> Option<String> {
+        jobs::message(&self.project.root, job)
     }
 
     /// A part of what a job has printed, without secrets, and how much there is.
@@ -314,8 +321,15 @@ impl Gate<'_> {
                     let run = &open.run.found.id;
                     let workflow = &open.workflow;
                     let about = self.about(open, job, None);
-                    let claimed =
-                        Claimed::new(self.project, run, job, &open.before, workflow, about);
+                    let claimed = Claimed::new(
+                        self.project,
+                        &open.ground.site,
+                        run,
+                        job,
+                        &open.before,
+                        workflow,
+                        about,
+                    );
                     let claimed = claimed.map_err(|error| {
                         GateError::Effect(format!("{} cannot be started: {error}", job.id))
                     })?;

@@ -9,6 +9,7 @@ use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{TextId, Workflow};
 
 use super::document::Read;
+use super::ground::Ground;
 use super::jobs;
 use super::put::{Attempt, NO_LIMIT};
 use super::{Found, GateError, Runs};
@@ -50,8 +51,9 @@ impl Runs<'_> {
         }
         let workflow = self.workflow_of(found)?;
         let Read { document, problem, .. } = self.read(found, &workflow)?;
-        let run = self.facts_now(&workflow, found, problem);
-        let world = self.seen_now(&workflow, found, &ClientReport::default());
+        let ground = self.ground(&workflow, &document);
+        let run = self.facts_now(&workflow, found, &ground, problem);
+        let world = self.seen_now(&workflow, found, &ground, &ClientReport::default());
         Ok(guidance(&workflow, document, event, &run, world)?)
     }
 
@@ -77,17 +79,29 @@ impl Runs<'_> {
     }
 
     /// What a text about a run can look up: its jobs as they are now.
-    fn seen_now(&self, workflow: &Workflow, found: &Found, told: &ClientReport) -> Arc<World> {
+    fn seen_now(
+        &self,
+        workflow: &Workflow,
+        found: &Found,
+        ground: &Ground,
+        told: &ClientReport,
+    ) -> Arc<World> {
         let work = Work { jobs: self.jobs_of(found), ..found.ledger.work.clone() };
-        self.world(workflow, &work, told, &Attempt::new(NO_LIMIT))
+        self.world(workflow, ground, &work, told, &Attempt::new(NO_LIMIT))
     }
 
     /// What a text about a run sees as `run`, with what stands in the way of actions.
-    fn facts_now(&self, workflow: &Workflow, found: &Found, problem: Option<String>) -> RunFacts {
+    fn facts_now(
+        &self,
+        workflow: &Workflow,
+        found: &Found,
+        ground: &Ground,
+        problem: Option<String>,
+    ) -> RunFacts {
         RunFacts {
             untrusted: self.untrusted(workflow, &found.id),
             busy: jobs::alone(&found.ledger).is_some(),
-            ..self.run_facts(found, problem)
+            ..self.run_facts(found, ground, problem)
         }
     }
 
@@ -100,8 +114,9 @@ impl Runs<'_> {
         told: &ClientReport,
     ) -> Result<String, GateError> {
         let Read { document, problem, .. } = self.read(found, workflow)?;
-        let run = self.facts_now(workflow, found, problem);
-        let world = self.seen_now(workflow, found, told);
+        let ground = self.ground(workflow, &document);
+        let run = self.facts_now(workflow, found, &ground, problem);
+        let world = self.seen_now(workflow, found, &ground, told);
         Ok(render(workflow, text, Some(document), event, &run, world)?)
     }
 }

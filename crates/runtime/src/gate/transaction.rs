@@ -20,6 +20,7 @@ use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
 use super::document::{Read, restyle};
+use super::ground::Ground;
 use super::stored::{Stored, contradiction};
 use super::tamper::compare;
 use super::{Found, Gate, GateError};
@@ -70,6 +71,8 @@ pub(super) struct Open<'a> {
     /// The digest of the document's text.
     pub(super) before: String,
     pub(super) document: Json,
+    /// The files that the run is about.
+    pub(super) ground: Ground,
     /// Protected fields in it are what they were, and not what the text says.
     pub(super) is_put_back: bool,
     /// The ledger of the run before it begins again.
@@ -192,9 +195,9 @@ impl<'a> Locked<'a> {
 
 impl<'a> Open<'a> {
     /// A run that begins: it has no document yet.
-    pub(super) fn begun(run: Locked<'a>, workflow: Arc<Workflow>) -> Open<'a> {
+    pub(super) fn begun(run: Locked<'a>, workflow: Arc<Workflow>, ground: Ground) -> Open<'a> {
         let (read, before, document) = (Read::nothing(), String::new(), Json::object());
-        Open { run, workflow, read, before, document, is_put_back: false, former: None }
+        Open { run, workflow, read, before, document, ground, is_put_back: false, former: None }
     }
 
     /// The text of the document after a step, if the step has changed it.
@@ -325,7 +328,8 @@ impl Gate<'_> {
             notes.push(format!("run {}: its state document {} is missing.", found.id, found.place));
         }
         ledger.position.written = read.version.is_some();
-        Ok(Open { run, workflow, read, before, document, is_put_back, former: None })
+        let ground = self.ground(&workflow, &document);
+        Ok(Open { run, workflow, read, before, document, ground, is_put_back, former: None })
     }
 
     /// Puts a document in its place whose process died before it could. What else such a process has left

@@ -18,7 +18,7 @@ use crate::jobs::{About, Ended, Record};
 use crate::ledger::Ledger;
 use crate::outside::{self, MAX_RECORD};
 use crate::paths;
-use crate::tree::{Apart, Look, Tree, in_tree};
+use crate::tree::{Apart, Look, in_tree};
 use crate::workspace::place::Place;
 
 impl Gate<'_> {
@@ -29,11 +29,11 @@ impl Gate<'_> {
             return None;
         }
         let written = &open.run.ledger.work.written;
-        let tree = Tree::of(self.project, &open.workflow, written);
+        let tree = open.ground.tree(self.project, &open.workflow, written);
         let snapshot = attempt.map(|attempt| attempt.tree.borrow().clone());
         let look = snapshot.as_ref().and_then(|snapshot| snapshot.of(&tree));
         Some(About {
-            apart: Apart::of(&open.workflow, written),
+            apart: Apart::of(&open.workflow, written).within(&open.ground.scope),
             before: look.map(|look| look.content(&job.inputs).name),
             inputs: job.inputs.clone(),
             starter: std::process::id(),
@@ -45,7 +45,7 @@ impl Gate<'_> {
         if !attempt.is_dated.get() || !rests_on_tree(open, step) {
             return false;
         }
-        let tree = Tree::of(self.project, &open.workflow, &open.run.ledger.work.written);
+        let tree = open.ground.tree(self.project, &open.workflow, &open.run.ledger.work.written);
         let (new, is_same) = attempt.tree.borrow().renewed(&tree);
         attempt.tree.replace(new);
         attempt.is_dated.set(false);
@@ -54,7 +54,7 @@ impl Gate<'_> {
 
     /// What the tree is known by as it is now.
     pub(super) fn tree_now(&self, open: &Open, attempt: &Attempt) -> Option<String> {
-        let tree = Tree::of(self.project, &open.workflow, &open.run.ledger.work.written);
+        let tree = open.ground.tree(self.project, &open.workflow, &open.run.ledger.work.written);
         let name = |look: &Look| look.content(&[]).name;
         if attempt.is_dated.get() {
             return tree.look().ok().as_ref().map(name);

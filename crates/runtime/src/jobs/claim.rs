@@ -94,13 +94,14 @@ impl Claimed {
     /// start gives the lock up.
     pub(crate) fn new(
         project: &Project,
+        site: &Path,
         run: &RunId,
         job: &Job,
         document: &str,
         workflow: &Workflow,
         about: Option<About>,
     ) -> io::Result<Claimed> {
-        let Project { root, site, .. } = project;
+        let root = &project.root;
         let name = format!("{}-{}", filename(&job.id), topics::new_id()?);
         let folder = format!("{FOLDER}/{}/{name}", filename(&run.to_string()));
         let run = commands(site, job, workflow)?;
@@ -125,7 +126,7 @@ impl Claimed {
             keeps_tail: job.manner.bound == Bound::Tree || job.manner.alone,
             counts_tests: job.min_tests.is_some(),
             held: None,
-            site: (site != root).then(|| site.clone()),
+            site: (site != root).then(|| site.to_path_buf()),
         };
         write(&full.join("job.json"), &spec)?;
         let lock =

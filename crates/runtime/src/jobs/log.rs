@@ -48,6 +48,17 @@ pub(crate) fn part(root: &Path, job: &Record, from: u64, most: u64) -> io::Resul
     Ok((wanted.take(usize::try_from(most).unwrap_or(usize::MAX)).collect(), size))
 }
 
+/// How much of the end of a log is looked at for a message.
+const MAX_MESSAGE: u64 = 256 << 10;
+
+/// What an agent said last, without secrets; none where the program is not one whose words we know.
+pub(crate) fn message(root: &Path, job: &Record) -> Option<String> {
+    let (_, size) = part(root, job, 0, 0).ok()?;
+    let (bytes, _) = part(root, job, size.saturating_sub(MAX_MESSAGE), MAX_MESSAGE).ok()?;
+    let said = phasegate_clients::headless().message(&String::from_utf8_lossy(&bytes))?;
+    Some(plain::text(&said).into_owned())
+}
+
 /// Shows what was added to the log of a job since the last time; how long the log is now.
 pub(crate) fn follow(root: &Path, job: &Record, from: u64, show: &dyn Fn(&[u8])) -> u64 {
     match part(root, job, from, u64::MAX) {

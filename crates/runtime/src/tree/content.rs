@@ -88,7 +88,10 @@ impl Look {
             }
         };
         let patterns = Patterns::new(&apart.patterns);
-        paths.retain(|path| !patterns.fit(path) && !apart.has_written(root, path));
+        let only = Patterns::new(&apart.only);
+        let is_meant = |path: &str| apart.only.is_empty() || only.fit(path);
+        paths
+            .retain(|path| is_meant(path) && !patterns.fit(path) && !apart.has_written(root, path));
         let known = Known { memory: Memory::read(memory), contents: BTreeMap::new() };
         let (root, memory) = (root.to_path_buf(), memory.to_path_buf());
         let apart = apart.clone();

@@ -1,0 +1,79 @@
+//! What is waited for, in one run or in several: that something happens, that nobody works any more, or that
+//! a run stands somewhere. The command line and the MCP server both ask here.
+
+use std::collections::HashMap;
+
+use phasegate_engine::step::Event;
+use phasegate_runtime::gate::{Found, Runs};
+use phasegate_runtime::run::RunId;
+
+/// What is waited for.
+#[derive(Clone, Debug)]
+pub enum Until {
+    /// Something happens, after a revision if one is told.
+    Change(Option<u64>),
+    /// No job is at work any more in one of the runs that had some.
+    Settled,
+    /// A run stands here.
+    Status(String),
+}
+
+impl Until {
+    /// What a word stands for: `change`, `settled`, or a status.
+    pub fn named(word: &str, since: Option<u64>) -> Until {
+        match word {
+            "change" => Until::Change(since),
+            "settled" => Until::Settled,
+            status => Until::Status(status.to_string()),
+        }
+    }
+}
+
+/// Somebody who waits.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    until: Until,
+    /// How far each run had come at the first look, and whether somebody worked in it.
+    first: Option<HashMap<RunId, (u64, bool)>>,
+}
+
+impl Wait {
+    pub fn new(until: Until) -> Wait {
+        Wait { until, first: None }
+    }
+
+    /// The run in which it has happened.
+    pub fn look<'r>(&mut self, gate: &Runs, runs: &'r [Found], event: &Event) -> Option<&'r Found> {
+        let first = self.first.get_or_insert_with(|| {
+            let now = |run: &Found| (run.ledger.position.seq, !gate.is_settled(run));
+            runs.iter().map(|run| (run.id.clone(), now(run))).collect()
+        });
+        match &self.until {
+            Until::Status(wanted) => runs.iter().find(|run| status(gate, run, event) == *wanted),
+            Until::Settled if first.values().any(|(_, works)| *works) => runs.iter().find(|run| {
+                first.get(&run.id).is_some_and(|(_, works)| *works) && gate.is_settled(run)
+            }),
+            Until::Settled => last(runs),
+            Until::Change(since) => {
+                let before = |run: &Found| first.get(&run.id).map_or(0, |(seq, _)| *seq);
+                let moved = runs.iter().find(|run| run.ledger.position.seq > before(run));
+                moved.or_else(|| last(runs).filter(|_| since.is_some_and(|it| it < revision(runs))))
+            }
+        }
+    }
+}
+
+/// How far runs have come: a number that grows with everything that happens in them.
+pub fn revision(runs: &[Found]) -> u64 {
+    runs.iter().map(|run| run.ledger.position.seq).sum()
+}
+
+/// Where a run stands, in the workflow's own words where it has some.
+pub fn status(gate: &Runs, run: &Found, event: &Event) -> String {
+    gate.headline(run, event).map_or_else(|| gate.report(run).phase, |(status, _)| status)
+}
+
+/// The run in which something was answered last.
+pub fn last(runs: &[Found]) -> Option<&Found> {
+    runs.iter().max_by_key(|run| run.ledger.session.last.as_ref().map(|last| last.at))
+}
