@@ -271,17 +271,19 @@ fn a_demo_of_ones_own_is_played() {
     assert!(scene.ok(&["demo", "notes"]).contains("2 stops, 1 blocks"));
 }
 
-/// The blocks of the README that start with the path of the file that they are.
+/// The blocks of a page that start with the path of the file that they are.
+fn files_of(page: &str, scene: &Scene) -> usize {
+    let blocks = page.split("```toml\n# ").skip(1).map(|block| block.split_once('\n').unwrap());
+    let written = blocks.map(|(path, text)| scene.file(path, text.split_once("```").unwrap().0));
+    written.count()
+}
+
 #[test]
 fn the_readme_is_true_of_the_first_gate() {
     let readme = include_str!("../README.md");
+    assert!(readme.split_whitespace().count() <= 900, "a newcomer reads no more");
     let scene = Scene::new();
-    let mut files = 0;
-    for block in readme.split("```toml\n# ").skip(1) {
-        let (path, text) = block.split_once('\n').unwrap();
-        scene.file(path, text.split_once("```").unwrap().0);
-        files += 1;
-    }
+    let files = files_of(readme, &scene) + files_of(include_str!("../docs/first-gate.md"), &scene);
     assert_eq!(files, 3, "two gates and a case");
     assert!(scene.ok(&["lint", "ship", "--strict"]).contains("0 errors, 0 warnings"));
     assert!(scene.ok(&["lint", "notes", "--strict"]).contains("0 errors, 0 warnings"));
