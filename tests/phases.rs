@@ -2,11 +2,11 @@
 
 mod agents;
 mod attacks;
-mod conformance;
 mod crashes;
 mod guidance;
 pub mod mcp;
 mod overview;
+mod table;
 mod worktrees;
 
 use std::process::Command;
