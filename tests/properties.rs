@@ -127,7 +127,11 @@ proptest! {
             let step = decide(&workflow, document.clone(), &Event::stop(None), &run, evidence);
             prop_assert_eq!(step.document.get("extra"), extra.as_ref());
             match &step.answer {
-                Answer::Block { reason } => prop_assert!(reason.contains("sub-agent"), "{}", reason),
+                // The next piece of work, or what in the document its author must correct.
+                Answer::Block { reason } => {
+                    let is_known = reason.contains("sub-agent") || reason.contains("cannot be used");
+                    prop_assert!(is_known, "{}", reason);
+                }
                 Answer::Allow { outcome, .. } => {
                     prop_assert!(matches!(outcome, Some(Outcome::Done | Outcome::Fault)));
                     if *outcome == Some(Outcome::Fault) {

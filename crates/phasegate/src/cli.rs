@@ -28,6 +28,7 @@ mod when;
 mod why;
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -195,15 +196,21 @@ struct Output {
     json: bool,
 }
 
-/// Says how it is used, where no command is given.
+/// Says how it is used, where no command is given. Old clients start a hook without its arguments: to them
+/// an exit code of 2 would be a block, and text on stdout something to tell the model.
 pub fn help() -> ExitCode {
     let current = std::env::current_dir().map_err(Failed::from);
     let command = match current.and_then(|folder| project(&folder)) {
         Ok(project) => whole_command(&project, HELP),
         Err(_) => help::grouped(Cli::command()),
     };
-    print::out(&command.clone().render_help().to_string());
-    ExitCode::SUCCESS
+    let text = command.clone().render_help().to_string();
+    if std::io::stdin().is_terminal() {
+        print::out(&text);
+        return ExitCode::SUCCESS;
+    }
+    print::note(&text);
+    ExitCode::FAILURE
 }
 
 /// The command line's way in, in the folder of `-C`.

@@ -28,7 +28,6 @@ fn main() -> ExitCode {
         Some(jobs::SUPERVISE | jobs::SUPERVISE_SESSION) => supervise::main(args),
         Some("hook") => hook::main(folder, &args[1..]),
         Some("statusline") if args.len() == 1 => statusline::main(folder),
-        // Old clients start a hook without its arguments: to them an exit code of 2 would be a block.
         None => cli::help(),
         _ => cli::main(folder),
     }
