@@ -115,7 +115,7 @@ fn a_state_document_that_is_gone_ends_nothing_silently() {
     assert!(scene.ok(&["status"]).contains("broken"));
     assert!(scene.ok(&["log", "triage/web"]).contains("BLOCK"));
     scene.ok_by_hand(&["cancel", "triage/web"]);
-    scene.stop().allows();
+    scene.stop().allows_saying("was cancelled from a terminal");
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn a_workflow_can_leave_its_end_to_people() {
     assert_eq!(last["answer"]["code"], "needs_human", "{last}");
     scene.stop().blocks("Write NOTES.md");
     assert_eq!(scene.by_hand(&["cancel"]).code, Some(0));
-    scene.stop().allows();
+    scene.stop().allows_saying("was cancelled from a terminal");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn a_cancelled_run_never_comes_back() {
     assert!(
         scene.ok_by_hand(&["cancel", "--reason", "enough"]).contains("triage/web is cancelled")
     );
-    scene.stop().allows();
+    scene.stop().allows_saying("was cancelled from a terminal: enough");
     scene.result(0, true, "g");
     scene.stop().allows();
     scene.stop_of("other", false).allows();
@@ -77,7 +77,9 @@ fn a_run_is_taken_over_at_once_by_adopt() {
     scene.stop_of("one", false).blocks("2 of 2");
     let said = scene.ok_by_hand(&["adopt", "--session", "two"]);
     assert!(said.contains("now belongs to session two"), "{said}");
-    scene.stop_of("one", false).allows();
+    scene
+        .stop_of("one", false)
+        .allows_saying("was given to session two and no longer holds this one");
     // What the first session was told does not count against the second.
     scene.stop_of("two", true).allows_saying("another hook has already told the agent to go on");
     scene.stop_of("two", false).blocks("2 of 2");

@@ -272,7 +272,7 @@ fn only_people_switch_it_off_for_a_session_or_for_the_project() {
     session.stops_again().allows_saying("is stuck");
     scene.ok_by_hand(&["cancel", "ship/s1"]);
     session.hears("Go on.").uses("Edit");
-    session.stops().allows();
+    session.stops().allows_saying("was cancelled from a terminal");
     // Also before it has begun, and only for that session.
     let second = Session::begins(&scene, "s2");
     scene.ok_by_hand(&["cancel", "ship/s2"]);

@@ -80,7 +80,7 @@ pub fn parts_ways(was: &Seen, now: &Seen) -> bool {
 /// An answer without the sentences that 0.1.0 did not say: why a stop was let go that the workflow itself has
 /// no words for, and what was said at the last stop.
 fn silent(out: &str) -> String {
-    let said = r#"\{"systemMessage": "phasegate: Run [^ ]+ (is done|has ended in phase [^ ]+|did not hold this stop: [^"]*|is in phase [^ ]+ and does not hold this stop)\."\}"#;
+    let said = r#"\{"systemMessage": "phasegate: Run [^ ]+ (is done|was cancelled from a terminal: [^"]*|was given to session [^"]*|has ended in phase [^ ]+|did not hold this stop: [^"]*|is in phase [^ ]+ and does not hold this stop)\."\}"#;
     let out = Regex::new(said).unwrap().replace_all(out, "{}").into_owned();
     let before = r#" At the last stop: ([^"\\]|\\[^n])*"#;
     Regex::new(before).unwrap().replace_all(&out, "").into_owned()

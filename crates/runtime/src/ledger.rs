@@ -331,7 +331,7 @@ pub struct Cancelled {
     /// Where the command came from, if not from a person at a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The user knows. Of a cancel that came from elsewhere he is told at the next stop.
+    /// Whether the session that the run held was told, which happens at its next stop.
     pub told: bool,
 }
 

@@ -181,8 +181,10 @@ impl Gate<'_> {
         let message = reason.map(str::to_string);
         let answer = Answer::Allow { outcome: Some(Outcome::Aborted), until: None, message };
         self.note_saying(found, event, &answer, |run, at| {
-            let (told, by) = (event.actor == Actor::Human, event.actor);
-            let from = (!told).then(|| caller::place().to_string());
+            // The session that it held hears of it at its next stop, also where a person has ended it elsewhere.
+            let (is_person, by) = (event.actor == Actor::Human, event.actor);
+            let told = is_person && run.ledger.session.owner.is_none();
+            let from = (!is_person).then(|| caller::place().to_string());
             let reason = reason.map(str::to_string);
             run.ledger.session.cancelled = Some(Cancelled { at, reason, by, from, told });
             Ok(Change::None)
@@ -277,9 +279,11 @@ impl Gate<'_> {
             bindings::bind(session, &self.project.root);
         }
         self.note(found, event, |run, seen| {
-            run.ledger.session.owner =
-                session.map(|session| Owner { session: session.to_string(), seen });
-            run.ledger.session.former = None;
+            let owner = session.map(|session| Owner { session: session.to_string(), seen });
+            let before = std::mem::replace(&mut run.ledger.session.owner, owner);
+            // The session that it is taken from hears of it at its next stop.
+            run.ledger.session.former =
+                before.filter(|before| session.is_some_and(|session| session != before.session));
             Ok(())
         })
     }

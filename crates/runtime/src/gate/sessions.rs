@@ -65,6 +65,22 @@ pub(super) fn standing(ledger: &Ledger, session: Option<&str>, now: Timestamp) -
     }
 }
 
+/// What a session has not been told yet of a run that it has lost.
+fn lost(run: &Found, session: Option<&str>) -> Option<String> {
+    let (id, ledger) = (&run.id, &run.ledger.session);
+    let owner = ledger.owner.as_ref().map(|owner| owner.session.as_str());
+    if let Some(cancelled) = ledger.cancelled.as_ref().filter(|it| !it.told) {
+        let concerned = session.is_none() || owner.is_none() || owner == session;
+        let from = if cancelled.by == Actor::Human { "a terminal" } else { cancelled.from() };
+        let why = cancelled.reason.as_deref().unwrap_or("no reason was given");
+        return concerned.then(|| format!("Run {id} was cancelled from {from}: {why}"));
+    }
+    let former =
+        ledger.former.as_ref().filter(|former| Some(former.session.as_str()) == session)?;
+    let owner = owner.filter(|owner| *owner != former.session)?;
+    Some(format!("Run {id} was given to session {owner} and no longer holds this one."))
+}
+
 /// What a run is to a session. That of a standing gate is the session's that it is named after, and nobody
 /// else's.
 fn standing_of(run: &Found, session: Option<&str>, now: Timestamp) -> Standing {
@@ -218,29 +234,21 @@ impl Runs<'_> {
 }
 
 impl Gate<'_> {
-    /// Runs of a session that were cancelled, not by a person at a terminal, of which the user is told once.
-    pub(super) fn untold(&self, runs: &[Found], session: Option<&str>) -> Vec<String> {
+    /// What has become of runs that a session has lost, told once: one was cancelled, or given to another session.
+    pub(super) fn lost(&self, runs: &[Found], session: Option<&str>) -> Vec<String> {
         let mut notes = Vec::new();
         for run in runs {
-            let owner = run.ledger.session.owner.as_ref().map(|owner| owner.session.as_str());
-            let concerned = session.is_none() || owner.is_none() || owner == session;
-            let untold = run.ledger.session.cancelled.as_ref().filter(|it| !it.told && concerned);
-            let Some(cancelled) = untold else { continue };
-            let why = cancelled.reason.as_deref().unwrap_or("no reason was given");
+            let Some(note) = lost(run, session) else { continue };
             let told = self.within(run, |mut locked| {
                 if let Some(cancelled) = locked.ledger.session.cancelled.as_mut() {
                     cancelled.told = true;
                 }
+                if locked.ledger.session.owner.is_some() {
+                    locked.ledger.session.former = None;
+                }
                 Ok(Then::Write(locked.keep(), ()))
             });
-            match told {
-                Ok(_) => notes.push(format!(
-                    "Run {} was cancelled from {}: {why}",
-                    run.id,
-                    cancelled.from()
-                )),
-                Err(error) => notes.push(format!("run {}: {error}", run.id)),
-            }
+            notes.push(told.map_or_else(|error| format!("run {}: {error}", run.id), |_| note));
         }
         notes
     }

@@ -94,7 +94,7 @@ impl Gate<'_> {
     pub fn stop(&self, stop: &Stop) -> Verdict {
         let (mut runs, mut faults) = self.find_open();
         faults.extend(self.settle_all(&mut runs));
-        let mut notes = self.untold(&runs, stop.session.as_deref());
+        let mut notes = self.lost(&runs, stop.session.as_deref());
         notes.extend(self.attested(&runs, stop.session.as_deref()));
         let mut verdict = Verdict { answers: Vec::new(), faults, notes };
         let runs = self.in_order(runs, stop.session.as_deref());
