@@ -147,7 +147,7 @@ fn files(scene: &Scene) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 fn installed(bench: &Bench) -> String {
-    let said = bench.scene.ok(&["init", "--client", bench.kit.name]);
+    let said = bench.scene.ok(&["init", "--mcp", "--client", bench.kit.name]);
     for file in bench.kit.files {
         assert!(bench.scene.exists(file), "{file}: {said}");
     }
