@@ -163,22 +163,14 @@ fn a_plan_that_nobody_has_touched_for_a_day_is_said() {
     scene.stop();
     let old = std::time::SystemTime::now() - std::time::Duration::from_hours(50);
     let folder = scene.path(".taskie/plans/web");
-    for entry in std::fs::read_dir(&folder).unwrap().flatten() {
-        std::fs::File::options()
-            .append(true)
-            .open(entry.path())
-            .unwrap()
-            .set_modified(old)
-            .unwrap();
-    }
+    let grows_old = || {
+        for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+            let file = std::fs::File::options().append(true).open(entry.path()).unwrap();
+            file.set_modified(old).unwrap();
+        }
+    };
+    grows_old();
     assert_eq!(scene.run(&["release"]).code, Some(0));
-    for entry in std::fs::read_dir(&folder).unwrap().flatten() {
-        std::fs::File::options()
-            .append(true)
-            .open(entry.path())
-            .unwrap()
-            .set_modified(old)
-            .unwrap();
-    }
+    grows_old();
     scene.stop_of("s9", false).allows_saying("nothing in its folder has changed for a day");
 }

@@ -78,8 +78,8 @@ pub struct Head {
     /// or one that cannot be read or does not fit: the rules decide all the same.
     #[schemars(with = "Option<String>")]
     pub presumed: Option<Spanned<String>>,
-    /// The block of a stop at which the document does not fit, with `run.problem` for the reason: whoever wrote
-    /// it can mend it. Without one, that is a fault.
+    /// The block of a stop at which the document does not fit, with `run.problem` for the reason: its
+    /// author can correct it. Without one, that is a fault.
     #[schemars(with = "Option<Text>")]
     pub misfit: Option<Spanned<Text>>,
     /// An environment variable: while it is 1, no run of the workflow is looked at.

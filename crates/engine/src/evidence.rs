@@ -19,7 +19,7 @@ pub enum NoEvidence {
     /// The question itself cannot be asked, as one about a path without a name. That is a fault.
     Refused(String),
     /// The path leads out of the project. Paths come from documents, so that satisfies no guard: a fault
-    /// would open the gate to whoever writes one.
+    /// would open the gate to anyone who edits a document.
     Outside(String),
     /// It is there but cannot be read. That satisfies no guard.
     Unreadable(String),

@@ -61,7 +61,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Put the hooks and the MCP server into the settings of coding agents' clients
+    /// Install the hooks, and a starter gate that runs the tests of this project
     #[command(
         after_help = "Examples:\n  phasegate init --print\n  phasegate init --client claude,codex\n  phasegate init --user"
     )]

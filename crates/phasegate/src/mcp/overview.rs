@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::tools::{Refusal, Tool, Tools, Who, cut, run_schema, shorten, success, told};
 use crate::request;
 
-/// The tools that are no action of any workflow.
+/// Tools that every workflow has, beside its own actions.
 pub const TASKS: &str = "list_tasks";
 pub const AGENTS: &str = "list_agents";
 pub const CANCEL: &str = "cancel_task";

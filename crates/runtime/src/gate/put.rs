@@ -49,7 +49,7 @@ pub(super) struct Attempt {
     reviewed: Option<String>,
     /// Who was to judge, and gave no verdict.
     unreviewed: Option<String>,
-    /// How many verdicts it has heard that are no pass.
+    /// How many of the verdicts it has heard were not a pass.
     failed: usize,
     /// The job that is not waited for any longer, and why.
     pub(super) given_up: Option<(String, String)>,
