@@ -43,12 +43,14 @@ pub enum Side {
     Right,
 }
 
+/// A phase that a line comes from, and the rules that lead from there.
+pub type Source = (usize, Vec<String>);
+
 /// All ways round the spine into one phase: they join, so that there is one arrowhead.
 pub struct Arc {
     pub side: Side,
     pub to: usize,
-    /// Each phase it comes from, and the rules that lead from there.
-    pub from: Vec<(usize, Vec<String>)>,
+    pub from: Vec<Source>,
     /// How far out it runs; 0 is nearest to the boxes.
     pub lane: usize,
 }
@@ -99,7 +101,7 @@ fn column(workflow: &Workflow, machine: &Machine, current: Option<&str>) -> Colu
         }
     }
     let mut steps = vec![Vec::new(); machine.phases.len()];
-    let mut joined: BTreeMap<(Side, usize), Vec<(usize, Vec<String>)>> = BTreeMap::new();
+    let mut joined: BTreeMap<(Side, usize), Vec<Source>> = BTreeMap::new();
     for ((from, to), rules) in ways {
         if to == from + 1 {
             steps[from] = rules;
@@ -149,7 +151,7 @@ fn spread(arcs: &mut [Arc]) {
             })
             .map(|other| other.lane)
             .collect();
-        arcs[index].lane = (0..).find(|lane| !taken.contains(lane)).unwrap_or(0);
+        arcs[index].lane = (0..index).find(|lane| !taken.contains(lane)).unwrap_or(index);
     }
 }
 
