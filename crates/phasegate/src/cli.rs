@@ -20,7 +20,7 @@ mod owner;
 mod pause;
 mod repl;
 mod schema;
-mod status;
+pub mod status;
 mod test;
 mod trust;
 mod wait;
@@ -45,7 +45,7 @@ use phasegate_runtime::variables;
 
 use crate::outcome::{Failed, Outcome};
 use crate::request::session;
-use crate::{acp, mcp, print, request};
+use crate::{acp, mcp, print, request, web};
 
 /// Decides when a coding agent may stop, advance, or must go on.
 #[derive(Debug, Parser)]
@@ -148,6 +148,9 @@ enum Command {
         after_help = "Examples:\n  phasegate mcp\n  phasegate mcp --http 127.0.0.1:7421\n  phasegate mcp --workflow task"
     )]
     Mcp(mcp::Options),
+    /// Show the runs as a page in the browser, on this machine only
+    #[command(after_help = "Example:\n  phasegate web --port 0")]
+    Web(web::Options),
     /// Let an agent that speaks the Agent Client Protocol take a turn; Phasegate calls this itself
     #[command(hide = true)]
     AcpTurn {
@@ -356,6 +359,7 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Schema(options) => schema::run(project, &options),
         Command::Repl(options) => repl::run(project, &options),
         Command::Mcp(options) => mcp::run(project, &options),
+        Command::Web(options) => web::run(project, &options),
         Command::Completions { shell } => {
             let mut full = whole_command(project, "");
             let mut script = Vec::new();

@@ -4,6 +4,7 @@
 mod acp;
 mod cli;
 mod hook;
+mod loopback;
 mod mcp;
 mod openings;
 mod outcome;
@@ -15,6 +16,7 @@ mod statusline;
 mod supervise;
 mod waiting;
 mod watchdog;
+mod web;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

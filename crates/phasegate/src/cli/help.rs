@@ -14,7 +14,7 @@ const EVERYDAY: &[&str] =
 
 /// The other commands by what they are for.
 const OTHERS: &[(&str, &[&str])] = &[
-    ("Runs", &["do", "jobs", "adopt", "release", "wait", "repl", "drive", "mcp", "demo"]),
+    ("Runs", &["do", "jobs", "adopt", "release", "wait", "repl", "drive", "mcp", "web", "demo"]),
     ("Authoring", &["list", "lint", "test", "mutate", "draw", "eject", "schema"]),
     ("Plumbing", &["accept", "uninstall", "hook", "statusline", "completions", "man"]),
 ];

@@ -189,7 +189,7 @@ fn used(project: &Project, run: &Found, verbose: bool) -> Vec<String> {
 }
 
 /// What somebody should know about a run, a line each.
-fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
+pub fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
     // Of trouble, the problem tells.
     let told = gate.told(run, report).filter(|_| !report.condition.is_trouble());
     let workflow = gate.workflow_of(run).ok().filter(|_| !report.condition.is_over());
