@@ -13,6 +13,7 @@ mod ground;
 mod jobs;
 #[cfg(test)]
 mod on_memory;
+mod overheard;
 mod pin;
 mod put;
 mod repeat;
