@@ -105,10 +105,35 @@ fn no_mistake_in_a_built_in_workflow_goes_unnoticed_by_its_cases() {
 fn every_built_in_workflow_has_a_demo_that_plays() {
     let scene = Scene::new();
     for Entry { name, .. } in built_in() {
-        let said = scene.ok(&["demo", &name]);
+        let said = scene.ok(&["demo", &name, "--keep"]);
         assert!(
             said.contains("Without the gate the agent would have stopped at the first."),
             "{said}"
         );
+        // Also where nobody is told: what the rules make of a job's end is only in the journal.
+        let (_, folder) = said.rsplit_once("The project was kept: ").unwrap();
+        let folder = folder.lines().next().unwrap();
+        let runs = std::path::Path::new(folder).join(".phasegate/runs");
+        let journals: Vec<String> = files_below(&runs)
+            .filter(|file| file.ends_with("journal.jsonl"))
+            .map(|file| std::fs::read_to_string(file).unwrap())
+            .collect();
+        std::fs::remove_dir_all(folder).unwrap();
+        assert!(!journals.is_empty(), "{name} has no journal");
+        for line in journals.iter().flat_map(|journal| journal.lines()) {
+            assert!(!line.contains("\"code\":\"fault\""), "{name}: {line}");
+            assert!(!line.contains("\"outcome\":\"fault\""), "{name}: {line}");
+        }
     }
+}
+
+fn files_below(folder: &std::path::Path) -> impl Iterator<Item = std::path::PathBuf> {
+    let mut open = vec![folder.to_path_buf()];
+    std::iter::from_fn(move || {
+        loop {
+            let path = open.pop()?;
+            let Ok(entries) = std::fs::read_dir(&path) else { return Some(path) };
+            open.extend(entries.map(|entry| entry.unwrap().path()));
+        }
+    })
 }
