@@ -20,6 +20,7 @@ mod history;
 mod hook_contract;
 mod init;
 mod inputs;
+mod invariants;
 mod jobs;
 mod kill_points;
 mod loops;

@@ -234,7 +234,7 @@ impl Runs<'_> {
 }
 
 impl Gate<'_> {
-    /// What has become of runs that a session has lost, told once: one was cancelled, or given to another session.
+    /// How a session lost runs that it had, told once: one was cancelled, or given to another session.
     pub(super) fn lost(&self, runs: &[Found], session: Option<&str>) -> Vec<String> {
         let mut notes = Vec::new();
         for run in runs {
