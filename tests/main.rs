@@ -48,5 +48,6 @@ mod trees;
 mod triage_run;
 mod waits;
 mod watchdog;
+mod web;
 mod witness;
 mod words;

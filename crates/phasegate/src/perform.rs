@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use phasegate_engine::answer::Answer;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{Action, Does, TextId, Workflow};
@@ -30,6 +31,17 @@ pub enum Performed {
     Shown(Shown),
     /// A run has answered.
     Acted { run: Found, answered: Answered },
+}
+
+impl Performed {
+    /// What the run has answered, where it was asked.
+    pub fn answer(&self) -> Option<&Answer> {
+        match self {
+            Performed::Created { answered, .. } => answered.as_ref().map(|it| &it.answer),
+            Performed::Acted { answered, .. } => Some(&answered.answer),
+            Performed::Shown(_) => None,
+        }
+    }
 }
 
 /// A text that is to be shown: each door chooses the form that it needs.

@@ -1,12 +1,15 @@
 //! What every door asks of a workflow: an action, by somebody, about a run.
 
 pub use phasegate_clients::surroundings::session;
+use phasegate_engine::decide::params;
+use phasegate_engine::definition::ParamType;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::types::Type;
-use phasegate_engine::workflow::{Param, Workflow};
+use phasegate_engine::workflow::{Action, Param, Workflow};
 use phasegate_runtime::caller::Caller;
 use phasegate_runtime::gate::{Found, GateError, Runs};
+use serde_json::{Map, Value};
 
 /// The event that an action is.
 pub fn event(action: &str, caller: &Caller, session: Option<String>, params: Json) -> Event {
@@ -29,6 +32,35 @@ pub fn fitting(workflow: &Workflow, param: &Param, value: Json) -> Result<Json, 
     let fits = workflow.records.declare(&param.value, &mut value, &param.name);
     fits.map_err(|found| found.to_string())?;
     Ok(value)
+}
+
+/// The parameters of an action, from what a program gives; or why they do not fit.
+pub fn given(
+    workflow: &Workflow,
+    action: &Action,
+    mut arguments: Map<String, Value>,
+) -> Result<Json, String> {
+    let mut members = Vec::new();
+    for param in &action.params {
+        let value = Json::from(arguments.remove(&param.name).unwrap_or(Value::Null));
+        let is_missing = value == Json::Null && param.default.is_none() && !param.optional;
+        if is_missing && param.ty != ParamType::Boolean {
+            return Err(format!("`{}` is missing: {}", param.name, param.about));
+        }
+        let value = match (param.ty, fitting(workflow, param, value)?) {
+            (ParamType::Boolean, Json::Null) => Json::from(false),
+            // As the command line gives it: where it came from, and what it says.
+            (ParamType::JsonFile, value) if value != Json::Null => {
+                Json::from([("path", Json::Null), ("value", value)])
+            }
+            (_, value) => value,
+        };
+        members.push((param.name.clone(), value));
+    }
+    match arguments.keys().next() {
+        Some(unknown) => Err(format!("there is no parameter `{unknown}`")),
+        None => Ok(params(members)),
+    }
 }
 
 /// A member that no record has. Documents may have such members; what somebody has just typed is a

@@ -30,7 +30,7 @@ mod trees;
 mod waits;
 mod withhold;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
@@ -201,6 +201,8 @@ pub struct Gate<'p> {
     interrupted: OnceLock<Arc<AtomicBool>>,
     /// Whether it is that of a supervisor whose job has ended.
     supervises: bool,
+    /// The line of the journal behind which the next act is meant, where its author has looked at that.
+    meant_for: Cell<Option<u64>>,
 }
 
 impl<'p> Deref for Gate<'p> {
@@ -217,13 +219,40 @@ impl<'p> Gate<'p> {
         let runs = Runs::new(project);
         let (own_line, documents) = (RefCell::default(), RefCell::default());
         let (watch, interrupted) = (None, OnceLock::new());
-        Gate { runs, own_line, documents, watch, interrupted, supervises: false }
+        Gate {
+            runs,
+            own_line,
+            documents,
+            watch,
+            interrupted,
+            supervises: false,
+            meant_for: Cell::default(),
+        }
     }
 
     /// The same gate, for a person who waits for jobs: sees them work, and can end them by Ctrl-C.
     #[must_use]
     pub fn watched(self, watch: &'p Watch) -> Gate<'p> {
         Gate { watch: Some(watch), ..self }
+    }
+
+    /// The same gate, for somebody who has looked at a run and wants to act on that: the act is refused where
+    /// the run has moved on since its line `seq`.
+    #[must_use]
+    pub fn meant_for(self, seq: u64) -> Gate<'p> {
+        self.meant_for.set(Some(seq));
+        self
+    }
+
+    /// Refuses an act that was meant for a run as it was. Asked under the lock; what follows from the act itself
+    /// is not asked again.
+    fn must_be_meant(&self, run: &RunId, seq: u64) -> Result<(), GateError> {
+        match self.meant_for.take() {
+            Some(meant) if meant != seq => Err(GateError::NotReady(format!(
+                "run {run} has moved on: you looked at line {meant}, and it is at line {seq}; look again"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The same gate, for a supervisor whose job has ended: nothing that it starts ends with it.

@@ -4,8 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use phasegate_engine::answer::Answer;
-use phasegate_engine::decide::params;
-use phasegate_engine::definition::ParamType;
 use phasegate_engine::draw::{Format, draw};
 use phasegate_engine::json::Json;
 use phasegate_engine::schema;
@@ -367,7 +365,7 @@ fn waiting() -> Tool {
     Tool { name: WAIT.into(), about: about.into(), input, looks: true, destroys: false }
 }
 
-/// The parameters, each checked.
+/// The parameters of a call, without the run that it is about.
 fn given(
     workflow: &Workflow,
     action: &Action,
@@ -377,27 +375,7 @@ fn given(
     if !matches!(arguments.remove("run"), None | Some(Value::Null | Value::String(_))) {
         return Err(invalid("run is not a string".into()));
     }
-    let mut members = Vec::new();
-    for param in &action.params {
-        let value = Json::from(arguments.remove(&param.name).unwrap_or(Value::Null));
-        let is_missing = value == Json::Null && param.default.is_none() && !param.optional;
-        if is_missing && param.ty != ParamType::Boolean {
-            return Err(invalid(format!("`{}` is missing: {}", param.name, param.about)));
-        }
-        let value = match (param.ty, request::fitting(workflow, param, value).map_err(invalid)?) {
-            (ParamType::Boolean, Json::Null) => Json::from(false),
-            // As the command line gives it: where it came from, and what it says.
-            (ParamType::JsonFile, value) if value != Json::Null => {
-                Json::from([("path", Json::Null), ("value", value)])
-            }
-            (_, value) => value,
-        };
-        members.push((param.name.clone(), value));
-    }
-    if let Some(unknown) = arguments.keys().next() {
-        return Err(invalid(format!("there is no parameter `{unknown}`")));
-    }
-    Ok(params(members))
+    request::given(workflow, action, arguments).map_err(invalid)
 }
 
 /// The answer to a call that started a run.

@@ -48,12 +48,17 @@ struct Event {
 }
 
 /// The stream for one page: `run` names the run that it shows, `since` the last line that it has.
-pub fn stream(root: PathBuf, query: Query, stopping: CancellationToken) -> Response<Body> {
+pub fn stream(
+    root: PathBuf,
+    query: Query,
+    acts: bool,
+    stopping: CancellationToken,
+) -> Response<Body> {
     let (sender, body) = Channel::<Bytes, Infallible>::new(MAX_WAITING);
     tokio::spawn(async move {
         // A page that went away is the usual end.
         tokio::select! {
-            _ = send(sender, root, query) => {}
+            _ = send(sender, root, query, acts) => {}
             () = stopping.cancelled() => {}
         }
     });
@@ -67,6 +72,7 @@ async fn send(
     mut sender: Sender<Bytes, Infallible>,
     root: PathBuf,
     query: Query,
+    acts: bool,
 ) -> Result<(), http_body_util::channel::SendError> {
     let changed = Arc::new(Notify::new());
     let run = query.get("run").cloned();
@@ -77,7 +83,7 @@ async fn send(
     loop {
         let (root, run) = (root.clone(), run.clone());
         let looked = tokio::task::spawn_blocking(move || {
-            let events = look(&root, run.as_deref(), &mut told);
+            let events = look(&root, run.as_deref(), acts, &mut told);
             (events, told)
         });
         let Ok((events, after)) = looked.await else { return Ok(()) };
@@ -103,7 +109,7 @@ fn watch(root: &Path, run: &str, changed: Arc<Notify>) -> Option<Box<dyn Watch>>
 }
 
 /// What is new for a page since it was last told.
-fn look(root: &Path, run: Option<&str>, told: &mut Told) -> Vec<Event> {
+fn look(root: &Path, run: Option<&str>, acts: bool, told: &mut Told) -> Vec<Event> {
     let mut events = Vec::new();
     let Ok(project) = Project::open(root) else { return events };
     let gate = Runs::new(&project);
@@ -120,7 +126,7 @@ fn look(root: &Path, run: Option<&str>, told: &mut Told) -> Vec<Event> {
             told.seq = Some(seq);
         }
     }
-    let details = view::run(&project, &gate, &found);
+    let details = view::run(&project, &gate, &found, acts);
     if told.run.as_ref() != Some(&details) {
         events.push(Event { name: "run", id: None, data: details.clone() });
         told.run = Some(details);

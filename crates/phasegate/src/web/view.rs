@@ -12,7 +12,7 @@ use phasegate_runtime::plain;
 use phasegate_runtime::project::Project;
 use serde_json::{Value, json};
 
-use super::Query;
+use super::{Query, acts};
 use crate::cli::status;
 use crate::openings;
 
@@ -29,11 +29,17 @@ const MAX_VERIFIED: u64 = 2_000;
 pub enum Refused {
     /// What is asked for is not there.
     Unknown(String),
+    /// What is asked for is not possible, or not as it is asked for.
+    Wrong(String),
+    /// It was meant for a run that has moved on.
+    Moved(String),
     Failed(String),
 }
 
 /// Answers a question of the page.
-pub fn answer(root: &Path, name: &str, query: &Query) -> Result<Value, Refused> {
+///
+/// `acts`: whether the page can act.
+pub fn answer(root: &Path, name: &str, query: &Query, acts: bool) -> Result<Value, Refused> {
     let project = Project::open(root).map_err(|error| Refused::Failed(error.to_string()))?;
     let gate = Runs::new(&project);
     let found = || {
@@ -43,7 +49,7 @@ pub fn answer(root: &Path, name: &str, query: &Query) -> Result<Value, Refused> 
     let number = |name: &str| query.get(name).and_then(|value| value.parse::<u64>().ok());
     match name {
         "overview" => Ok(overview(&project, &gate)),
-        "run" => Ok(run(&project, &gate, &found()?)),
+        "run" => Ok(run(&project, &gate, &found()?, acts)),
         "log" => Ok(lines_before(&gate, &found()?, number("before"))),
         "health" => Ok(health(&gate, &found()?)),
         "job" => job_log(&gate, &found()?, query, number("from")),
@@ -96,7 +102,7 @@ fn group(condition: Condition, standing: &str) -> &'static str {
 }
 
 /// A run, with everything that the page shows of it but its journal.
-pub fn run(project: &Project, gate: &Runs, found: &Found) -> Value {
+pub fn run(project: &Project, gate: &Runs, found: &Found, acts: bool) -> Value {
     let report = gate.report(found);
     let workflow = gate.workflow_of(found);
     let picture = workflow.as_ref().ok().map(|it| draw(it, Format::Svg, Some(&report.phase)));
@@ -117,6 +123,7 @@ pub fn run(project: &Project, gate: &Runs, found: &Found) -> Value {
         "limits": limits(project, found),
         "jobs": jobs,
         "tampered": tampered(gate, found, &report),
+        "acts": if acts { acts::offered(gate, found) } else { Vec::new() },
     })
 }
 

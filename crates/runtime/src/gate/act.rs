@@ -124,6 +124,7 @@ impl Gate<'_> {
         starts: bool,
     ) -> Result<Answered, GateError> {
         let answered = self.put(found, NO_LIMIT, |attempt, mut open| {
+            self.must_be_meant(&found.id, open.run.ledger.position.seq)?;
             let over = is_over(&open);
             let own = standing(&open.run.ledger, event.session.as_deref(), Timestamp::now());
             if starts && own == Standing::Foreign && !over {
@@ -318,6 +319,7 @@ impl Gate<'_> {
         mut change: impl FnMut(&mut Locked, Timestamp) -> Result<Change, GateError>,
     ) -> Result<(), GateError> {
         self.within(found, |mut locked| {
+            self.must_be_meant(&found.id, locked.ledger.position.seq)?;
             let now = Timestamp::now();
             let document = change(&mut locked, now)?;
             let stored = self.workspace.get(&found.place)?;

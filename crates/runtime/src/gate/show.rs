@@ -78,6 +78,15 @@ impl Runs<'_> {
         inputs.into_iter().filter(is_unmatched).collect()
     }
 
+    /// What the files that a run is about are known by, as they are now.
+    pub fn tree(&self, found: &Found) -> Option<String> {
+        let workflow = self.workflow_of(found).ok()?;
+        let document = self.read(found, &workflow).ok()?.document;
+        let ground = self.ground(&workflow, &document);
+        let tree = ground.tree(self.project, &workflow, &found.ledger.work.written);
+        tree.look().ok().map(|look| look.content(&[]).name)
+    }
+
     /// What a text about a run can look up: its jobs as they are now.
     fn seen_now(
         &self,

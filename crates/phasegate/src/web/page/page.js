@@ -7,7 +7,9 @@
  * @typedef {{project?: string, gates: string[], runs: Row[], problems: string[], openings: string[], faults: {at: string, what: string}[]}} Overview
  * @typedef {{what: string, used: number, limit?: number}} Limit
  * @typedef {{id: string, kind: string, name: string, status: string, started: string, seconds?: number, micro_dollars?: number, end?: string, tree?: string, verdict?: string, file?: string, tail?: string}} Job
- * @typedef {{run: string, about?: string, phase: string, phase_about?: string, condition: string, standing: string, remarks: string[], document: string, owner?: {session: string, seen: string}, seq: number, picture?: string, limits: Limit[], jobs: Job[], tampered: string[]}} Run
+ * @typedef {{run: string, about?: string, phase: string, phase_about?: string, condition: string, standing: string, remarks: string[], document: string, owner?: {session: string, seen: string}, seq: number, picture?: string, limits: Limit[], jobs: Job[], tampered: string[], acts: Act[]}} Run
+ * @typedef {{name: string, about: string, kind: string, choices?: string[], needed?: boolean}} Field
+ * @typedef {{act: string, about: string, fields: Field[]}} Act
  * @typedef {{text: string, held: boolean, reads?: [string, string][]}} Part
  * @typedef {{rule: string, line: number, element?: string, held: boolean, parts?: Part[]}} Tried
  * @typedef {{seq: number, at: string, event: {name: string, actor: string, agent?: string}, from: string, to: string, answer: {decision: string, outcome?: string, reason?: string, message?: string}, moves?: {of: string, from: string, to: string, by: string}[], trace?: {tried?: Tried[], more?: number}, evidence?: {query: string, answer: string, digest?: string}[], notes?: string[]}} Line
@@ -30,6 +32,8 @@ let chosen = "";
 /** The line whose why is shown; the newest decision where none was chosen. @type {number | undefined} */
 let chosenLine;
 let chosenJob = "";
+/** The form of an act stays while the rest of the page is drawn anew. @type {{run: string, form: HTMLElement} | undefined} */
+let acting;
 let hasMore = false;
 let health = "";
 /** @type {AbortController | undefined} */
@@ -221,7 +225,6 @@ function inboxRow(row) {
     "button",
     { click: () => choose(row.run), "aria-current": String(row.run === chosen), "data-run": row.run },
     el("strong", {}, row.run),
-    el("br"),
     el("small", {}, `${row.phase} · ${told}`),
   );
   return button;
@@ -244,8 +247,9 @@ function drawRun() {
   place.replaceChildren(
     el("h2", {}, run.run),
     el("p", {}, el("strong", { class: tone(run.standing.startsWith("needs you") ? "needs you" : run.standing) }, run.standing), ` in phase ${run.phase}${run.phase_about ? `: ${run.phase_about}` : ""}`),
-    ...run.remarks.map((remark) => el("p", {}, remark)),
+    ...run.remarks.map((remark) => el("p", { class: "remark" }, remark)),
     drawHealth(run),
+    ...acts(run),
     el(
       "div",
       { class: "panels" },
@@ -266,6 +270,83 @@ function drawHealth(run) {
   const owner = run.owner ? `owner ${run.owner.session}, seen ${when(run.owner.seen)}` : "no session has it";
   const parts = [run.document, owner, health || "checking the journal …", ...run.tampered];
   return el("p", { class: run.tampered.length ? "trouble" : "dim" }, parts.join(" · "));
+}
+
+/** What a person can do about the run, where the server lets one. @param {Run} run */
+function acts(run) {
+  if (!run.acts.length) return [];
+  const buttons = run.acts.map((act) => el("button", { class: "act", title: act.about, click: () => begin(run, act) }, act.act));
+  return [el("p", {}, ...buttons), ...(acting?.run === run.run ? [acting.form] : [])];
+}
+
+/** Asks for what an act needs. It is bound to the line that is shown now. @param {Run} run @param {Act} act */
+function begin(run, act) {
+  const { seq } = run;
+  const said = el("p", { role: "status" });
+  const inputs = act.fields.map((field) => ({ field, input: input(field) }));
+  const form = el(
+    "form",
+    { class: "acting" },
+    el("h3", {}, `${act.act} ${run.run}`),
+    el("p", { class: "dim" }, act.about),
+    ...inputs.map(({ field, input }) => el("label", {}, `${field.name}: ${field.about}`, input)),
+    el("button", { type: "submit" }, "Ask for a code"),
+    said,
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    try {
+      const params = Object.fromEntries(inputs.flatMap(({ field, input }) => given(field, input)));
+      const { id, what } = await send("/api/propose", { run: run.run, seq, act: act.act, params });
+      const code = el("input", { inputmode: "numeric", autocomplete: "off", maxlength: "6", "aria-label": "code" });
+      const confirm = el("form", { class: "acting" }, el("p", {}, `${what}. The terminal of \`phasegate web\` shows the code.`), code, el("button", { type: "submit" }, act.act), said);
+      confirm.addEventListener("submit", async (event) => {
+        event.preventDefault();
+        try {
+          const done = await send("/api/confirm", { id, code: /** @type {HTMLInputElement} */ (code).value });
+          acting = { run: run.run, form: el("p", { class: "good", role: "status" }, done.said) };
+          drawRun();
+        } catch (error) {
+          said.textContent = String(error instanceof Error ? error.message : error);
+        }
+      });
+      acting = { run: run.run, form: confirm };
+      drawRun();
+      code.focus();
+    } catch (error) {
+      said.textContent = String(error instanceof Error ? error.message : error);
+    }
+  });
+  acting = { run: run.run, form };
+  drawRun();
+}
+
+/** @param {Field} field */
+function input(field) {
+  if (field.kind === "flag") return el("input", { type: "checkbox" });
+  if (field.kind === "choice") {
+    const none = field.needed ? [] : [el("option", { value: "" }, "")];
+    return el("select", {}, ...none, ...(field.choices ?? []).map((it) => el("option", { value: it }, it)));
+  }
+  return el(field.kind === "number" ? "input" : "textarea", field.kind === "number" ? { type: "number" } : { rows: "2" });
+}
+
+/** @param {Field} field @param {HTMLElement} element @returns {[string, unknown][]} */
+function given(field, element) {
+  const input = /** @type {HTMLInputElement} */ (element);
+  if (field.kind === "flag") return [[field.name, input.checked]];
+  if (input.value.trim() === "") return [];
+  if (field.kind === "number") return [[field.name, Number(input.value)]];
+  return [[field.name, field.kind === "json" ? JSON.parse(input.value) : input.value]];
+}
+
+/** @param {string} path @param {unknown} body */
+async function send(path, body) {
+  const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
+  const value = await response.json();
+  if (!response.ok) throw new Error(value.error ?? response.statusText);
+  return value;
 }
 
 /** @param {Run} run */
