@@ -101,6 +101,9 @@ pub struct Position {
     /// What the last step that changed the document made of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intended: Option<Intended>,
+    /// What the run has come through, of what properties ask for: their names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<String>,
     /// The hash of a line that did not count, because somebody has edited the document meanwhile.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub taken_back: String,

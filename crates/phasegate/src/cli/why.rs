@@ -106,6 +106,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     if line.trace.more > 0 {
         print::line(&format!("  and {} more", line.trace.more));
     }
+    for property in &line.trace.violated {
+        print::row(&format!("  {} property \"{property}\"", paint(Paint::Red, "violated:")));
+    }
     for step in &line.moves {
         let (from, to) = (paint(Paint::PHASE, &step.from), paint(Paint::PHASE, &step.to));
         print::wrapped_row(&format!("  moved: {} {from} → {to} by rule {}", step.of, step.by), 4);
