@@ -5,6 +5,7 @@ mod begin;
 mod broken;
 mod commit;
 mod consent;
+mod copies;
 mod create;
 mod document;
 mod effects;

@@ -1,6 +1,8 @@
 //! What people are told when a stop is let go: one sentence for each outcome and each situation. The hook,
 //! `status`, the status line and the start of a session all use these words.
 
+use std::path::Path;
+
 use phasegate_engine::answer::{Answer, Outcome, Until};
 
 use crate::condition::Condition;
@@ -154,6 +156,15 @@ pub fn told(run: &str, phase: &str, answer: &Answer) -> Option<String> {
         (_, Some(message)) => message.clone(),
         (outcome, None) => sentence(run, phase, Because::Outcome(*outcome, *until)),
     })
+}
+
+/// That a copy of a document was edited, which is not read.
+pub fn copied(run: &str, copy: &Path, document: &Path) -> String {
+    let (copy, document) = (copy.display(), document.display());
+    format!(
+        "{copy} is a copy of the state document of run {run} and differs from it. It is not read: the document is \
+         {document}."
+    )
 }
 
 /// That a hook was called, but not by the client.

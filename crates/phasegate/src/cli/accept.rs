@@ -48,26 +48,23 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Gate::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
     let reason = || params([("reason".to_string(), Json::from(options.reason.as_str()))]);
-    let is_tampered = run.ledger.tamper.is_open();
+    let event_of = |name| Event { params: reason(), ..event(name) };
     let is_outdated = gate.is_outdated(&run).is_some();
     let say = |text: &str| {
         if !options.json {
             print::line(text);
         }
     };
-    if is_tampered {
-        gate.accept_changes(&run, &Event { params: reason(), ..event("accept-changes") })?;
-        for change in &run.ledger.tamper.changes {
-            say(&format!("Accepted: {change}."));
-        }
+    let accepted = gate.accept_changes(&run, &event_of("accept-changes"))?;
+    for change in &accepted {
+        say(&format!("Accepted: {change}."));
     }
     if options.json {
-        let changes = run.ledger.tamper.changes.iter().filter(|_| is_tampered);
-        let changes = changes.map(ToString::to_string).collect();
+        let changes = accepted.iter().map(ToString::to_string).collect();
         print::json(&Shown { run: run.id.to_string(), changes, definition: is_outdated });
     }
     if !is_outdated {
-        if !is_tampered {
+        if accepted.is_empty() {
             let id = &run.id;
             say(&format!(
                 "Run {id} already follows the present definition, and nothing else was changed from outside."
@@ -75,8 +72,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let event = Event { params: reason(), ..event("accept-definition") };
-    gate.accept_definition(&run, &event)?;
+    gate.accept_definition(&run, &event_of("accept-definition"))?;
     say(&format!("Run {} now follows the present definition.", run.id));
     let workflow = gate.workflow(&run.id.workflow)?;
     if !gate.is_trusted(&workflow) {

@@ -217,6 +217,7 @@ impl Gate<'_> {
             return Ok(Then::Nothing(Progress::Done(Some(answered))));
         }
         open.run.ledger.session.fired = Some(now);
+        self.note_copy(&mut open);
         if let Some(answer) = self.held_off(&open) {
             return Ok(pass(open, &event, answer));
         }
