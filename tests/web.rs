@@ -280,7 +280,7 @@ initial = "asking"
 [action.approve]
 about = "Let it go out"
 by = "human"
-params = [{ name = "reason", type = "string", about = "Why" }]
+param.reason = { type = "string", about = "Why" }
 
 [phase.asking]
 rules = [
