@@ -107,7 +107,7 @@ async function listen() {
       }
       if (!response.ok || !response.body) throw new Error(response.statusText);
       connected("live", false);
-      await read(response.body, mine.signal);
+      await read(/** @type {ReadableStream<BufferSource>} */ (response.body), mine.signal);
     } catch (error) {
       if (mine.signal.aborted) return;
     }
@@ -116,7 +116,7 @@ async function listen() {
   }
 }
 
-/** @param {ReadableStream<Uint8Array>} body @param {AbortSignal} signal */
+/** @param {ReadableStream<BufferSource>} body @param {AbortSignal} signal */
 async function read(body, signal) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
@@ -441,7 +441,7 @@ function timeline() {
     );
     shown.addEventListener("keydown", (event) => event.key === "Enter" && open());
     if (pause < GAP) return [shown];
-    return [shown, el("tr", {}, el("td", { class: "gap", colspan: "6" }, `⋯ ${length(pause)}`))];
+    return [shown, el("tr", {}, el("td", { class: "gap", colspan: "6" }, `⋯ ${duration(pause)}`))];
   });
   const more = hasMore ? el("p", {}, el("button", { click: older }, "Older lines")) : undefined;
   return [el("h3", {}, "Timeline"), el("table", {}, ...body), ...(more ? [more] : [])];
@@ -512,7 +512,7 @@ function minutes(from, to) {
 }
 
 /** @param {number} minutes */
-function length(minutes) {
+function duration(minutes) {
   if (minutes < 60) return `${Math.round(minutes)} min`;
   return minutes < 48 * 60 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} days`;
 }
@@ -527,3 +527,5 @@ function when(time) {
 const first = decodeURIComponent(location.hash.slice(1));
 if (first && !first.startsWith("token=")) choose(first);
 else listen();
+
+export {};
