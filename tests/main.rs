@@ -34,6 +34,7 @@ mod places;
 mod plans;
 mod projects;
 mod properties;
+mod questions;
 mod random_events;
 mod reentry;
 mod reviewers;

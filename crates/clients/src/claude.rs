@@ -67,6 +67,7 @@ static FACTS: Facts = Facts {
         Quirk::HeedsExit,
         Quirk::ShowsMessages,
         Quirk::TakesContext,
+        Quirk::TakesContextAtPrompts,
         Quirk::PlainJson,
         Quirk::RunsEqualOnce,
         Quirk::HasPlugin,

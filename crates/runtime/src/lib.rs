@@ -24,6 +24,7 @@ pub mod paused;
 pub mod plain;
 mod proc;
 pub mod project;
+pub mod question;
 pub mod run;
 mod site;
 pub mod store;

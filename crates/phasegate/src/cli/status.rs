@@ -65,6 +65,10 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         );
         return Ok(ExitCode::SUCCESS);
     }
+    let needed = reports.iter().filter_map(|(run, report)| gate.needs_you(run, report));
+    for why in needed {
+        print::row(&format!("{} {why}", paint(Paint::Yellow, "needs you:")));
+    }
     for gate in &gates {
         print::row(&gate.sentence());
     }
@@ -117,6 +121,8 @@ fn row(project: &Project, gate: &Runs, run: &Found, report: &Report) -> Value {
         "problem": report.problem,
         "owner": session.owner,
         "fired": session.fired,
+        "question": session.question,
+        "needs_you": gate.needs_you(run, report),
         "cancelled": session.cancelled,
         "tampered": run.ledger.tamper.changes,
         "definition_outdated": gate.is_outdated(run).is_some(),
@@ -190,8 +196,9 @@ fn used(project: &Project, run: &Found, verbose: bool) -> Vec<String> {
 
 /// What somebody should know about a run, a line each.
 fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
-    // Of trouble, the problem tells.
+    // Of trouble, the problem tells; what needs a person was said first.
     let told = gate.told(run, report).filter(|_| !report.condition.is_trouble());
+    let told = told.filter(|_| gate.needs_you(run, report).is_none());
     let workflow = gate.workflow_of(run).ok().filter(|_| !report.condition.is_over());
     let untrusted = workflow.and_then(|workflow| gate.untrusted(&workflow, &run.id));
     let told = told.filter(|told| untrusted.as_ref() != Some(told));

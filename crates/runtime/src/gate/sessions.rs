@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
+use phasegate_clients::Quirk;
 use phasegate_engine::answer::Answer;
 use phasegate_engine::step::{Actor, Event};
 
@@ -310,7 +311,7 @@ impl Gate<'_> {
                 run.id
             ));
         }
-        let mut taken = false;
+        let (mut taken, mut answers) = (false, Vec::new());
         for (run, standing) in &runs {
             if !self.is_working(run) {
                 continue;
@@ -319,7 +320,14 @@ impl Gate<'_> {
                 (Standing::Own, Sign::Ended) => self.leave(run, heard, session),
                 (Standing::Own, _) => {
                     let is_prompt = heard.name == PROMPT;
-                    self.renew(run, session, is_prompt).and_then(|()| self.hear(run, heard, told))
+                    let is_told = match sign {
+                        Sign::Started => told.client.has(Quirk::TakesContext),
+                        _ => is_prompt && told.client.has(Quirk::TakesContextAtPrompts),
+                    };
+                    self.renew(run, session, is_prompt)
+                        .and_then(|()| self.hear_of_question(run, heard, is_prompt, is_told))
+                        .map(|answer| answers.extend(answer))
+                        .and_then(|()| self.hear(run, heard, told))
                 }
                 _ => Ok(()),
             };
@@ -333,6 +341,7 @@ impl Gate<'_> {
             }
             taken = true;
         }
+        notes.extend(answers);
         self.keep_documents();
         (notes, faults)
     }
