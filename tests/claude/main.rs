@@ -22,6 +22,7 @@ mod phases;
 mod places;
 mod plans;
 mod plugin;
+mod questions;
 mod rights;
 mod sessions;
 mod standing;
