@@ -129,6 +129,17 @@ fn keep(session: &str, binding: &Binding) -> std::io::Result<()> {
     fs::rename(new, path)
 }
 
+/// What is remembered of sessions that were bound to this project alone.
+pub fn only_of(root: &Path) -> Vec<PathBuf> {
+    let files = state_folder().and_then(|folder| fs::read_dir(folder.join("sessions")).ok());
+    let is_of = |path: &PathBuf| {
+        let bytes = outside::read(path, MAX_RECORD).unwrap_or_default();
+        let binding = serde_json::from_slice::<Binding>(&bytes);
+        binding.is_ok_and(|it| !it.projects.is_empty() && it.projects.iter().all(|it| it == root))
+    };
+    files.into_iter().flatten().flatten().map(|file| file.path()).filter(is_of).collect()
+}
+
 /// Forgets the sessions that have given no sign for long.
 pub fn prune() {
     if let Some(folder) = state_folder().map(|folder| folder.join("sessions")) {
