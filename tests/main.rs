@@ -15,6 +15,7 @@ mod definitions;
 mod doctor;
 mod drive;
 mod foreign_json;
+mod formats;
 mod governor;
 mod history;
 mod hook_contract;

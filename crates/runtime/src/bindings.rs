@@ -24,7 +24,7 @@ const MAX_AGE: Duration = Duration::from_hours(30 * 24);
 const MAX_PROJECTS: usize = 16;
 
 /// The version of the format.
-const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 
 /// What is remembered of a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -22,7 +22,7 @@ use crate::paths;
 use crate::run::RunId;
 
 /// The version of the format.
-const FORMAT: &str = "1";
+pub const FORMAT: &str = "1";
 
 /// How much of a digest names a project.
 const NAME: usize = 32;
