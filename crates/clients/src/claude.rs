@@ -170,10 +170,6 @@ impl Client for Claude {
         (major, minor, patch) >= (2, 1, 140)
     }
 
-    fn project_variable(&self) -> Option<&'static str> {
-        Some("CLAUDE_PROJECT_DIR")
-    }
-
     fn dialogue(&self) -> Option<&'static dyn Dialogue> {
         Some(&Claude)
     }

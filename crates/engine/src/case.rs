@@ -98,6 +98,9 @@ pub struct Case {
     /// How often somebody else has changed a protected field.
     #[serde(default)]
     pub tampered: u64,
+    /// How many of those changes a person has accepted.
+    #[serde(default)]
+    pub accepted: u64,
     /// Why the state is presumed.
     pub problem: Option<String>,
     /// The session that asks, the one that owns the run, and when that last gave a sign of life.
@@ -106,6 +109,9 @@ pub struct Case {
     pub seen: Option<String>,
     /// The review that ended last.
     pub last_review: Option<LastReview>,
+    /// The properties whose `pass` has held before, by name.
+    #[serde(default)]
+    pub passed: Vec<String>,
     /// Why no agent is started any more.
     pub spent: Option<String>,
     pub expect: Expect,
@@ -353,9 +359,10 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
     let seen = case.seen.as_ref().map(|seen| seen.parse()).transpose();
     let seen = seen.map_err(|error| format!("seen: {error}"))?;
     let last_review = case.last_review.as_ref().map(|it| (it.file.clone(), it.verdict.clone()));
-    let (owner, spent) = (case.owner.clone(), case.spent.clone());
+    let (owner, spent, passed) = (case.owner.clone(), case.spent.clone(), case.passed.clone());
     let facts =
         RunFacts { name, document: place, problem, reviews, tampered, ..RunFacts::default() };
-    let run = RunFacts { owner, seen, last_review, spent, ..facts };
+    let unaccepted = tampered.saturating_sub(case.accepted);
+    let run = RunFacts { unaccepted, owner, seen, last_review, spent, passed, ..facts };
     Ok(decide(&configured, document, &event, &run, Arc::new(evidence)))
 }

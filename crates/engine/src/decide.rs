@@ -8,6 +8,7 @@ mod choices;
 mod document;
 mod facts;
 mod possible;
+mod properties;
 mod rules;
 
 use std::collections::HashMap;
@@ -52,6 +53,8 @@ pub struct RunFacts {
     pub reviews: u64,
     /// How often somebody else has changed a protected field.
     pub tampered: u64,
+    /// How many of those changes no person has accepted.
+    pub unaccepted: u64,
     /// How many other runs of the workflow are open; told only where a run begins.
     pub others: u64,
     /// The session that owns the run, while that is alive.
@@ -66,6 +69,8 @@ pub struct RunFacts {
     pub untrusted: Option<String>,
     /// A job is at work that wants the run for itself, so that nothing can be asked.
     pub busy: bool,
+    /// The properties whose `pass` has held before, by name.
+    pub passed: Vec<String>,
 }
 
 impl RunFacts {
@@ -87,6 +92,7 @@ impl RunFacts {
             ("dir", Json::from(dir)),
             ("reviews", Json::from(i64::try_from(self.reviews).unwrap_or(i64::MAX))),
             ("tampered", Json::from(i64::try_from(self.tampered).unwrap_or(i64::MAX))),
+            ("unaccepted", Json::from(i64::try_from(self.unaccepted).unwrap_or(i64::MAX))),
             ("others", Json::from(i64::try_from(self.others).unwrap_or(i64::MAX))),
             ("problem", self.problem.as_deref().map_or(Json::Null, Json::from)),
             ("owner", self.owner.as_deref().map_or(Json::Null, Json::from)),
@@ -135,12 +141,14 @@ pub fn decide(
         Ok(()) => deciding.decide(event),
         Err(fault) => deciding.misfit(event, fault),
     };
-    let Deciding { document: after, moves, trace, changed, effects, wants, .. } = deciding;
+    let decided = decided.and_then(|answer| deciding.keep_to(answer));
+    let Deciding { document: after, moves, trace, changed, effects, wants, passed, .. } = deciding;
     let unheard = deciding.unheard;
     let readings = recorder.readings();
     match decided {
         Ok(answer) => {
             let to = phase_name(workflow, &after);
+            let passed = passed.into_iter().skip(run.passed.len()).collect();
             Step {
                 answer,
                 unheard,
@@ -154,6 +162,7 @@ pub fn decide(
                 readings,
                 wants,
                 effects,
+                passed,
             }
         }
         Err(fault) => Step {
@@ -174,6 +183,7 @@ pub fn decide(
             readings,
             wants: fault.needs.and_then(|name| workflow.check(&name)?.fixed().map(Box::new)),
             effects: Vec::new(),
+            passed: Vec::new(),
         },
     }
 }
@@ -288,6 +298,10 @@ struct Deciding<'w> {
     trial: bool,
     /// What would not be done, whatever the rules say.
     held: Held,
+    /// What the step has come to, while properties are looked at.
+    reached: Option<[(&'static str, Json); 3]>,
+    /// The properties whose `pass` has held, by name.
+    passed: Vec<String>,
 }
 
 impl<'w> Deciding<'w> {
@@ -333,6 +347,8 @@ impl<'w> Deciding<'w> {
             started: Vec::new(),
             trial: false,
             held: Held::of(run),
+            reached: None,
+            passed: run.passed.clone(),
         }
     }
 

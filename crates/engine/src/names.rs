@@ -10,8 +10,8 @@ use crate::functions;
 use crate::syntax::{Names, SyntaxError, Use};
 use crate::types::Type;
 use crate::workflow::{
-    Binding, Does, Expression, JobSpec, Machine, MachineId, NewValue, OUTER, Reply, Rule,
-    TextTemplate, Workflow, Written,
+    Binding, Does, Expression, JobSpec, Machine, MachineId, NewValue, OF_PROPERTIES, OUTER, Reply,
+    Rule, TextTemplate, Workflow, Written,
 };
 
 /// What every expression can see beside the workflow's own names.
@@ -19,7 +19,7 @@ pub const GIVEN: &[(&str, &str)] = &[
     ("state", "the state document"),
     (
         "run",
-        "run.name, run.workflow, run.document (its path), run.dir (its folder), run.reviews (how many were begun), run.tampered (how often somebody else changed a protected field), run.others (how many other runs of the workflow are open when it begins), run.problem (why the state is presumed), run.obstacle (why no agent can be started now)",
+        "run.name, run.workflow, run.document (its path), run.dir (its folder), run.reviews (how many were begun), run.tampered (how often somebody else changed a protected field), run.unaccepted (how many of those changes no person has accepted), run.others (how many other runs of the workflow are open when it begins), run.problem (why the state is presumed), run.obstacle (why no agent can be started now)",
     ),
     (
         "event",
@@ -75,6 +75,7 @@ pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnost
         job.guards.texts().iter().for_each(|text| check.text(&workflow.texts[text.0], &scope));
         job.guards.expression().into_iter().for_each(|it| check.expression(it, &scope));
     }
+    check.properties();
     collisions(workflow, definition, found);
     cycles(workflow, found);
 }
@@ -189,6 +190,27 @@ impl Check<'_> {
         for rules in std::iter::once(&machine.any).chain(phases) {
             for rule in rules.rules.iter().chain(&rules.always) {
                 self.rule(id, rule, &scope);
+            }
+        }
+    }
+
+    fn properties(&mut self) {
+        let workflow = self.workflow;
+        let mut scope = self.scope(OUTER);
+        for property in &workflow.properties {
+            for (name, _) in OF_PROPERTIES {
+                if scope.insert((*name).to_string(), Type::Any).is_some() {
+                    let message = format!("a property cannot tell its own `{name}` from yours");
+                    let found =
+                        self.found.error("name", self.definition, property.span.clone(), message);
+                    found.hint = Some(format!("give your `{name}` another name"));
+                }
+            }
+            for expression in property.expressions() {
+                self.expression(expression, &scope);
+            }
+            for (name, _) in OF_PROPERTIES {
+                scope.remove(*name);
             }
         }
     }

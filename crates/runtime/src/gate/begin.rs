@@ -51,6 +51,8 @@ pub(super) struct Deferred {
     trace: Trace,
     readings: Vec<Reading>,
     effects: Vec<Effect>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    passed: Vec<String>,
 }
 
 impl Deferred {
@@ -74,6 +76,7 @@ impl Deferred {
             trace: step.trace.clone(),
             readings: step.readings.clone(),
             effects: rest.cloned().collect(),
+            passed: step.passed.clone(),
         }
     }
 }
@@ -200,7 +203,7 @@ impl Gate<'_> {
         attempt: &Attempt,
     ) -> Result<Then<Progress>, GateError> {
         let Deferred { event, answer, new, version, begins_again, effects, .. } = deferred;
-        let Deferred { from, to, moves, trace, readings, .. } = deferred;
+        let Deferred { from, to, moves, trace, readings, passed, .. } = deferred;
         let document = match &new {
             Some(text) => Json::parse(text.as_bytes())
                 .map_err(|error| GateError::Other(format!("{}: {error}", job.folder)))?,
@@ -219,6 +222,7 @@ impl Gate<'_> {
             readings,
             wants: None,
             effects,
+            passed,
         };
         let ended = job.ended.as_ref();
         let is_well = ended.is_some_and(|ended| ended.exit_code == Some(0));

@@ -38,7 +38,9 @@ impl Gate<'_> {
         let mut run = self.run_facts(open.run.found, &open.ground, open.read.problem.clone());
         // What was noticed only now counts, too.
         run.tampered = open.run.ledger.tamper.count;
+        run.unaccepted = open.run.ledger.tamper.unaccepted();
         run.last_review = open.run.ledger.work.last_review();
+        run.passed.clone_from(&open.run.ledger.position.passed);
         let world = self.world(&open.workflow, &open.ground, &open.run.ledger.work, told, attempt);
         decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
     }
@@ -98,6 +100,7 @@ impl Gate<'_> {
         if read.problem.is_none() {
             ledger.tamper.protected = protected(workflow, &step.document);
         }
+        ledger.position.passed.append(&mut step.passed);
         let ends = advance(ledger, workflow, &step);
         let phase = step.to.clone();
         let line = Line {

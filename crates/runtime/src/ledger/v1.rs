@@ -122,6 +122,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             begins_with: None,
             finished: old.finished,
             intended: None,
+            passed: Vec::new(),
             taken_back: String::new(),
         },
         definition: Pinned {
@@ -146,6 +147,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             waits: Waits::default(),
             paused: None,
             stands: None,
+            copy: None,
             pending_notices: old.untold,
         },
         work: Work {
