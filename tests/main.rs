@@ -39,6 +39,7 @@ mod random_events;
 mod reentry;
 mod reviewers;
 mod sessions;
+mod settings;
 mod shells;
 mod standing;
 mod tampering;

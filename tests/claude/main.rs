@@ -24,6 +24,7 @@ mod plans;
 mod plugin;
 mod rights;
 mod sessions;
+mod settings;
 mod standing;
 mod tasks;
 mod triage;
