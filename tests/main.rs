@@ -48,6 +48,7 @@ mod reviewers;
 mod schemas;
 mod screen;
 mod sessions;
+mod settings;
 mod shells;
 mod standing;
 mod tampering;

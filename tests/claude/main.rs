@@ -27,6 +27,7 @@ mod plugin;
 mod questions;
 mod rights;
 mod sessions;
+mod settings;
 mod standing;
 mod tasks;
 mod triage;

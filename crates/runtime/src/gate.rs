@@ -21,6 +21,7 @@ mod questions;
 mod repeat;
 mod runs;
 mod sessions;
+mod settings;
 mod show;
 mod standing;
 mod stop;

@@ -177,6 +177,14 @@ pub fn answer_for_agent(question: &str, answer: &str) -> String {
     format!("The person has answered. Your question was: {question}\nThe answer: {answer}")
 }
 
+/// That a change of the client's settings was refused.
+pub fn settings_refused(what: &str) -> String {
+    format!(
+        "A change of the client's settings was not applied to this session, since it would open the gate: {what}. To \
+         open it, use `phasegate pause` or `phasegate cancel` in a terminal of your own."
+    )
+}
+
 /// That a copy of a document was edited, which is not read.
 pub fn copied(run: &str, copy: &Path, document: &Path) -> String {
     let (copy, document) = (copy.display(), document.display());
