@@ -291,18 +291,19 @@ rules = [
 final = true
 "#;
 
-/// A page that a person has started at a terminal of their own; what the terminal shows is in a file.
+/// A page that a person has started at a terminal of their own, and what that terminal shows.
 fn with_actions(scene: &Scene) -> (Served, impl Fn() -> String) {
-    let shown = scene.path("shown.txt");
+    // Not among the project's files, which an act is bound to.
+    let shown = tempfile::NamedTempFile::new().unwrap().into_temp_path();
     let mut command = Command::new("script");
     let gate = env!("CARGO_BIN_EXE_phasegate");
     let line = format!("exec {gate} web --port 0 --actions");
-    command.args(["-q", "-f", "-e", "-c", &line]).arg(&shown);
+    command.args(["-q", "-f", "-e", "-c", &line]).arg(&*shown);
     command.current_dir(scene.root()).env_clear().env("HOME", scene.path("home"));
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     // A terminal that stays open.
     let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let read = move || std::fs::read_to_string(&shown).unwrap_or_default();
+    let read = move || std::fs::read_to_string(&*shown).unwrap_or_default();
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let text = read();

@@ -71,7 +71,8 @@ function stop(root, session = "s1") {
 
 /** Serves the page at a terminal; what that shows is kept. */
 async function serve(root, port) {
-  const shown = join(root, "shown.txt");
+  // Not among the project's files, which an act is bound to.
+  const shown = `${root}-shown.txt`;
   writeFileSync(shown, "");
   const line = `exec '${PHASEGATE}' -C '${root}' web --actions --port ${port}`;
   const child = spawn("script", ["-q", "-f", "-c", line, shown], { env: process.env, stdio: ["pipe", "ignore", "inherit"] });

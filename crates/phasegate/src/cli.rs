@@ -20,11 +20,13 @@ mod man;
 mod mutate;
 mod owner;
 mod pause;
+mod questions;
 mod repl;
 mod schema;
 pub mod status;
 mod test;
 mod trust;
+mod uninstall;
 mod wait;
 mod when;
 mod why;
@@ -69,7 +71,10 @@ enum Command {
     )]
     Init(init::Options),
     /// Remove them again, and nothing else
-    Uninstall(init::Options),
+    #[command(
+        after_help = "Examples:\n  phasegate uninstall --print\n  phasegate uninstall --purge\n  phasegate uninstall --user --purge"
+    )]
+    Uninstall(uninstall::Options),
     /// Check that everything works, and say how to repair what does not
     Doctor(doctor::Options),
     /// List the workflows that are known here
@@ -91,6 +96,14 @@ enum Command {
     /// Resume a run that was paused; for people
     #[command(after_help = "Example:\n  phasegate resume triage/web")]
     Resume(pause::Options),
+    /// Ask the person something, and let this session stop until there is an answer; for agents
+    #[command(
+        after_help = "Examples:\n  phasegate ask-human 'Which of the two databases?'\n  phasegate ask-human --seconds 60"
+    )]
+    AskHuman(questions::Ask),
+    /// Answer what the agent of a run has asked; for people
+    #[command(after_help = "Example:\n  phasegate answer triage/web 'The second one.'")]
+    Answer(questions::Reply),
     /// Take a run over for a session, at once
     #[command(after_help = "Example:\n  phasegate adopt triage/web")]
     Adopt(owner::Adopt),
@@ -377,7 +390,7 @@ fn project(folder: &Path) -> Result<Project, Failed> {
 fn dispatch(own: Command, project: &Project) -> Outcome {
     match own {
         Command::Init(options) => init::run(project, &options),
-        Command::Uninstall(options) => init::uninstall(project, &options),
+        Command::Uninstall(options) => uninstall::run(project, &options),
         Command::Doctor(options) => doctor::run(project, &options),
         Command::List(options) => list::run(project, options.json),
         Command::Status(options) => status::run(project, &options),
@@ -386,6 +399,8 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Cancel(options) => cancel::run(project, &options),
         Command::Pause(options) => pause::pause(project, &options),
         Command::Resume(options) => pause::resume(project, &options),
+        Command::AskHuman(options) => questions::ask(project, &options),
+        Command::Answer(options) => questions::answer(project, &options),
         Command::Adopt(options) => owner::adopt(project, &options),
         Command::Release(options) => owner::release(project, &options),
         Command::Accept(options) => accept::run(project, &options),

@@ -168,6 +168,11 @@ pub fn offered(gate: &Runs, run: &Found) -> Vec<Value> {
         Some(_) => ("resume", "Take the run up again."),
         None => ("pause", "Park the run: it holds nobody until it is resumed."),
     };
+    if gate.needs_you(run, &report).is_some() {
+        let text =
+            json!({ "name": "text", "about": "Your answer", "kind": "text", "needed": true });
+        acts.push(row("answer", "Answer what the agent, or the run, asks you.", vec![text]));
+    }
     acts.push(row(park, about, reason.clone()));
     if !acts.iter().any(|act| act["act"] == CANCEL) {
         acts.push(row(CANCEL, "End the run for good.", reason));
@@ -249,6 +254,10 @@ fn carry_out(gate: &Gate, run: &Found, proposal: &Proposal) -> Result<String, Re
     let event = Event { params: params(given), ..event(&proposal.act) };
     let paused = Paused { at: Timestamp::now(), reason: reason.map(str::to_string) };
     match proposal.act.as_str() {
+        "answer" => {
+            let text = proposal.params.get("text").and_then(Value::as_str).unwrap_or_default();
+            gate.answer_human(run, &event, text).map_err(refused)?;
+        }
         CANCEL => gate.cancel(run, &event, reason).map_err(refused)?,
         "pause" => drop(gate.pause(run, &event, Some(&paused)).map_err(refused)?),
         "resume" => drop(gate.pause(run, &event, None).map_err(refused)?),

@@ -115,7 +115,7 @@ pub fn run(project: &Project, gate: &Runs, found: &Found, acts: bool) -> Value {
         "phase_about": report.about,
         "condition": report.condition,
         "standing": gate.standing(found, &report),
-        "remarks": status::remarks(gate, found, &report),
+        "remarks": gate.needs_you(found, &report).into_iter().chain(status::remarks(gate, found, &report)).collect::<Vec<_>>(),
         "document": found.place,
         "owner": found.ledger.session.owner,
         "seq": found.ledger.position.seq,
