@@ -54,6 +54,7 @@ mod tasks;
 mod terminal;
 mod trees;
 mod triage_run;
+mod upgrade;
 mod waits;
 mod watchdog;
 mod witness;
