@@ -43,14 +43,25 @@ fn the_hooks_of_0_1_0_go_on_working_and_can_be_taken_out() {
         looked.stdout.contains("the hook in .claude/settings.json blocks and allows"),
         "{looked:?}"
     );
-    let again = run(&scene, &["init", "--client", "claude"]);
-    assert!(again.stdout.contains(".claude/settings.json has it already"), "{again:?}");
     assert_eq!(run(&scene, &["uninstall"]).code, Some(0));
     for place in [".claude", ".mcp.json", ".phasegate/installed.json"] {
         assert!(!scene.exists(place), "{place} is left");
     }
     let by_person = ".phasegate/workflows/ship.toml";
     assert!(scene.exists(by_person), "a gate is the project's");
+}
+
+#[test]
+fn init_adds_what_0_1_0_did_not_install_and_nothing_twice() {
+    let scene = left_by_0_1_0();
+    assert_eq!(run(&scene, &["init", "--client", "claude"]).code, Some(0));
+    let settings = scene.json(".claude/settings.json");
+    for (event, groups) in settings["hooks"].as_object().unwrap() {
+        assert_eq!(groups.as_array().unwrap().len(), 1, "{event}: {settings:#}");
+    }
+    assert_eq!(run(&scene, &["uninstall"]).code, Some(0));
+    let left = std::fs::read_to_string(scene.path(".claude/settings.json")).unwrap_or_default();
+    assert!(!left.contains("phasegate"), "{left}");
 }
 
 #[test]
