@@ -77,6 +77,8 @@ pub trait Evidence: Send + Sync {
     fn log(&self, agent: &str, from: u64, most: u64) -> Option<(Vec<u8>, u64)>;
     /// What an agent said last, where that is known.
     fn message(&self, agent: &str) -> Option<String>;
+    /// Hears which record a file should have: for evidence that is made up.
+    fn expect(&self, _path: &str, _record: &str) {}
 }
 
 /// One thing that was looked up, as the journal keeps it.
@@ -131,6 +133,11 @@ impl Recorder {
 
     fn note(&self, query: String, answer: String, digest: String) {
         self.seen().readings.entry(query.clone()).or_insert(Reading { query, answer, digest });
+    }
+
+    /// Says which record a file should have.
+    pub(crate) fn expect(&self, path: &str, record: &str) {
+        self.world.expect(path, record);
     }
 
     /// A file's bytes.
@@ -348,6 +355,8 @@ pub struct GivenEvidence {
     pub changes: Option<Changes>,
     pub applied: Option<String>,
     pub agents: Json,
+    /// The records that files should have, by path, as they are asked for.
+    pub shapes: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl Default for GivenEvidence {
@@ -362,6 +371,7 @@ impl Default for GivenEvidence {
             changes: None,
             applied: None,
             agents: Json::Null,
+            shapes: Arc::default(),
         }
     }
 }
@@ -439,6 +449,11 @@ impl Evidence for GivenEvidence {
 
     fn message(&self, _agent: &str) -> Option<String> {
         None
+    }
+
+    fn expect(&self, path: &str, record: &str) {
+        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        shapes.insert(path.to_string(), record.to_string());
     }
 
     fn log(&self, _agent: &str, _from: u64, _most: u64) -> Option<(Vec<u8>, u64)> {

@@ -15,7 +15,10 @@ const EVERYDAY: &[&str] =
 /// The other commands by what they are for.
 const OTHERS: &[(&str, &[&str])] = &[
     ("Runs", &["do", "jobs", "adopt", "release", "wait", "repl", "drive", "mcp", "demo"]),
-    ("Authoring", &["list", "lint", "test", "mutate", "draw", "eject", "schema"]),
+    (
+        "Authoring",
+        &["list", "lint", "test", "verify", "simulate", "mutate", "draw", "eject", "schema"],
+    ),
     ("Plumbing", &["accept", "uninstall", "hook", "statusline", "completions", "man"]),
 ];
 
