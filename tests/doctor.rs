@@ -26,7 +26,13 @@ fn run(scene: &Scene, args: &[&str]) -> Ran {
 
 fn rows(scene: &Scene) -> Vec<Value> {
     let ran = run(scene, &["doctor", "--json"]);
-    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    rows_of(&ran.stdout)
+}
+
+fn rows_of(printed: &str) -> Vec<Value> {
+    let shown: Value =
+        serde_json::from_str(printed).unwrap_or_else(|error| panic!("{error}: {printed}"));
+    shown["rows"].as_array().unwrap().clone()
 }
 
 /// Doctor finds it: the row, its status, and a part of what to do.
@@ -75,7 +81,7 @@ fn the_program_is_not_on_the_path() {
     std::fs::remove_file(scene.path("bin/phasegate")).unwrap();
     let mut command = scene.command();
     command.args(["doctor", "--json"]);
-    let rows: Vec<Value> = serde_json::from_str(&finish(scene.spawn(command, b"")).stdout).unwrap();
+    let rows = rows_of(&finish(scene.spawn(command, b"")).stdout);
     let failed: Vec<&Value> = rows.iter().filter(|row| row["status"] == "fail").collect();
     assert!(failed.iter().any(|row| row["id"] == "program.path"), "{rows:#?}");
     let hook = failed.iter().find(|row| row["id"] == "hook.claude").unwrap();

@@ -45,7 +45,7 @@ fn each_planted_mistake_is_found_and_its_case_passes() {
         let ran = scene.run(&["verify", name, "--write", "--json"]);
         assert_eq!(ran.code, Some(1), "{name}: {ran:?}");
         let report: Value = serde_json::from_str(&ran.stdout).unwrap();
-        let found = report[0]["findings"].as_array().unwrap();
+        let found = report["workflows"][0]["findings"].as_array().unwrap();
         let bad: Vec<&Value> = found.iter().filter(|it| it["severity"] != "note").collect();
         assert_eq!(bad.len(), 1, "{name}: {found:#?}");
         assert_eq!(bad[0]["code"], *name);

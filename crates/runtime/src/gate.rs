@@ -5,6 +5,7 @@ mod begin;
 mod broken;
 mod commit;
 mod consent;
+mod copies;
 mod create;
 mod document;
 mod effects;
@@ -13,6 +14,7 @@ mod ground;
 mod jobs;
 #[cfg(test)]
 mod on_memory;
+mod overheard;
 mod pin;
 mod put;
 mod repeat;

@@ -159,7 +159,12 @@ impl Tamper {
 
     /// Whether there are changes that no person has accepted.
     pub fn is_open(&self) -> bool {
-        self.count > self.accepted
+        self.unaccepted() > 0
+    }
+
+    /// How many changes no person has accepted.
+    pub fn unaccepted(&self) -> u64 {
+        self.count.saturating_sub(self.accepted)
     }
 }
 
@@ -191,6 +196,9 @@ pub struct Session {
     /// It is the run of a standing gate for the session that it is named after.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stands: Option<Stands>,
+    /// The digest of a copy of the document in a worktree, which was looked at and is not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy: Option<String>,
     /// What the user has not been told yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending_notices: Vec<String>,

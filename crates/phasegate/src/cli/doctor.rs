@@ -16,6 +16,7 @@ use phasegate_runtime::gate::{GateState, LEASE, Listed, Runs};
 use phasegate_runtime::jobs;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::variables;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::fire::on_path;
@@ -35,17 +36,23 @@ pub struct Options {
     strict: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Status {
+pub enum Status {
     Ok,
     Warn,
     Fail,
 }
 
+/// Everything that was checked, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown<'r> {
+    rows: &'r [Row],
+}
+
 /// What was checked, and the result.
-#[derive(Debug, Serialize)]
-struct Row {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Row {
     id: String,
     category: &'static str,
     status: Status,
@@ -55,7 +62,7 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     remediation: Option<String>,
     /// In milliseconds.
-    duration: u128,
+    duration: u64,
 }
 
 struct Doctor<'p> {
@@ -73,7 +80,7 @@ impl Doctor<'_> {
         summary: impl Into<String>,
         remediation: Option<String>,
     ) -> &mut Row {
-        let duration = self.since.elapsed().as_millis();
+        let duration = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.since = Instant::now();
         let (id, summary, details) = (id.into(), summary.into(), Vec::new());
         self.rows.push(Row { id, category, status, summary, details, remediation, duration });
@@ -96,7 +103,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     doctor.faults();
     let rows = doctor.rows;
     if options.json {
-        print::json(&rows);
+        print::json(&Shown { rows: &rows });
     } else {
         show(&rows);
     }
@@ -117,7 +124,7 @@ pub fn without_project(why: &str, options: &Options) -> ExitCode {
         duration: 0,
     }];
     if options.json {
-        print::json(&rows);
+        print::json(&Shown { rows: &rows });
     } else {
         show(&rows);
     }
@@ -131,12 +138,12 @@ fn show(rows: &[Row]) {
             Status::Warn => paint(Paint::Yellow, "warn"),
             Status::Fail => paint(Paint::Red, "FAIL"),
         };
-        print::line(&format!("{mark}  {:<20} {}", row.id, row.summary));
+        print::wrapped(&format!("{mark}  {:<20} {}", row.id, row.summary), 28);
         for detail in &row.details {
-            print::line(&paint(Paint::Dim, &format!("{:>28}{detail}", "")));
+            print::wrapped(&paint(Paint::Dim, &format!("{:>28}{detail}", "")), 28);
         }
         if let Some(remedy) = &row.remediation {
-            print::line(&format!("{:>28}→ {remedy}", ""));
+            print::wrapped(&format!("{:>28}→ {remedy}", ""), 30);
         }
     }
     let count = |status: Status| rows.iter().filter(|row| row.status == status).count();

@@ -18,12 +18,13 @@ use rustyline::history::MemHistory;
 use rustyline::{Config as LineConfig, Editor};
 
 use super::verify::save;
-use super::{Failed, Outcome, lint};
+use super::{Failed, Outcome, complete, lint};
 use crate::print::{self, Paint, paint};
 
 #[derive(Debug, Args)]
 pub struct Options {
     /// A workflow or a definition file
+    #[arg(add = complete::workflows())]
     name: String,
 }
 

@@ -7,14 +7,17 @@ use clap::Args;
 use phasegate_engine::verify::{DECISIONS, Finding, Report, Severity, verify};
 use phasegate_runtime::config::Config;
 use phasegate_runtime::project::Project;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Failed, Outcome, lint};
+use super::{Failed, Outcome, complete, lint};
 use crate::print::{self, Paint, paint};
 
 #[derive(Debug, Args)]
 pub struct Options {
     /// Workflows or definition files; by default all workflows
+    #[arg(add = complete::workflows())]
     names: Vec<String>,
     /// Save what shows each finding as a case of the workflow
     #[arg(long)]
@@ -28,6 +31,30 @@ pub struct Options {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What was found and proved, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    workflows: Vec<Verified>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Verified {
+    workflow: String,
+    phases: usize,
+    rules: usize,
+    /// What guards ask about.
+    atoms: usize,
+    /// Situations that were reached, and decisions that were made.
+    states: usize,
+    decisions: usize,
+    /// Whether all that can happen was looked at.
+    complete: bool,
+    /// `severity`, `code`, `message`, `file`, `line`, `there`, `hint`, `path`, `case`, `saved`.
+    findings: Vec<Value>,
+    /// What holds of every run that was looked at.
+    proved: Vec<String>,
 }
 
 /// Nothing was found, but not all was looked at.
@@ -66,7 +93,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         }
     }
     if options.json {
-        print::json(&reports);
+        print::json(&Shown { workflows: reports });
     }
     Ok(match (bad, bounded) {
         (true, _) => ExitCode::FAILURE,
@@ -99,7 +126,7 @@ fn place(report: &Report, found: &Finding) -> (String, usize) {
     (report.source.name.to_string(), line)
 }
 
-fn as_json(name: &str, report: &Report, written: &[Option<PathBuf>]) -> Value {
+fn as_json(name: &str, report: &Report, written: &[Option<PathBuf>]) -> Verified {
     let mut written = written.iter();
     let findings = report.findings.iter().map(|found| {
         let (file, line) = place(report, found);
@@ -116,11 +143,17 @@ fn as_json(name: &str, report: &Report, written: &[Option<PathBuf>]) -> Value {
             "case": found.witness.as_ref().map(|it| &it.case), "saved": saved,
         })
     });
-    json!({
-        "workflow": name, "phases": report.phases, "rules": report.rules, "atoms": report.atoms,
-        "states": report.states, "decisions": report.decisions, "complete": report.complete,
-        "findings": findings.collect::<Vec<_>>(), "proved": report.proved,
-    })
+    Verified {
+        workflow: name.to_string(),
+        phases: report.phases,
+        rules: report.rules,
+        atoms: report.atoms,
+        states: report.states,
+        decisions: report.decisions,
+        complete: report.complete,
+        findings: findings.collect(),
+        proved: report.proved.clone(),
+    }
 }
 
 fn show(name: &str, report: &Report, written: &[Option<PathBuf>], options: &Options) {
