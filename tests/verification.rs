@@ -119,6 +119,37 @@ final = true
 }
 
 #[test]
+fn the_gates_of_the_documentation_have_no_mistake() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut seen = 0;
+    for file in [
+        "README.md",
+        "docs/first-gate.md",
+        "docs/standing.md",
+        "crates/phasegate/src/cli/starter.toml",
+    ] {
+        let text = std::fs::read_to_string(root.join(file)).unwrap();
+        let blocks: Vec<&str> = match file.strip_suffix(".toml") {
+            Some(_) => vec![&text],
+            None => {
+                text.split("```toml\n").skip(1).map(|it| it.split("```").next().unwrap()).collect()
+            }
+        };
+        for block in blocks.into_iter().filter(|block| block.contains("\ninitial = ")) {
+            let name = block.split("name = \"").nth(1).unwrap().split('"').next().unwrap();
+            let scene = Scene::new();
+            scene.file(&format!(".phasegate/workflows/{name}.toml"), block);
+            let ran = scene.run(&["verify", name]);
+            // What is in a file is not known, so that not everything is seen of a gate that reads one.
+            let expected = if block.contains("text(") { 2 } else { 0 };
+            assert_eq!(ran.code, Some(expected), "{file}: {}", ran.stdout);
+            seen += 1;
+        }
+    }
+    assert!(seen >= 4, "{seen}");
+}
+
+#[test]
 fn what_is_seen_of_the_built_in_workflows_has_no_mistake() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let bounded = std::fs::read_to_string(root.join(".ci/bounded")).unwrap();

@@ -71,7 +71,7 @@ pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     pub(crate) edges: Vec<Edge>,
     pub(crate) decisions: usize,
-    /// Nothing was left out.
+    /// Nothing was left out: no situation, and no value of what was looked up.
     pub(crate) complete: bool,
 }
 
@@ -121,7 +121,8 @@ impl Model<'_> {
             }
             graph.nodes[at].expanded = true;
         }
-        graph.complete = !graph.nodes.is_empty() && graph.nodes.iter().all(|node| node.expanded);
+        let seen = !graph.nodes.is_empty() && graph.nodes.iter().all(|node| node.expanded);
+        graph.complete = seen && !graph.edges.iter().any(|edge| edge.open);
         graph
     }
 

@@ -180,6 +180,7 @@ impl Model<'_> {
         }
         if texts.is_empty() {
             texts.push("x\n".into());
+            texts.push("Some words. ".repeat(40));
         }
         texts.dedup();
         let texts = texts.into_iter().filter(|text| Some(text) != now);

@@ -40,9 +40,13 @@ pub(super) fn values(records: &Records, ty: &Type, depth: usize) -> Vec<Json> {
             for field in &record.fields {
                 let mut own = values(records, &field.ty, depth + 1).into_iter();
                 let name = field.name.to_string();
-                if !field.optional && field.default.is_none() {
-                    base.extend(own.next().map(|value| (name.clone(), value)));
-                }
+                // All members are there, so that they can be read also where nobody declares them.
+                let plain = if field.optional || field.default.is_some() {
+                    Some(field.when_absent().clone())
+                } else {
+                    own.next()
+                };
+                base.extend(plain.map(|value| (name.clone(), value)));
                 more.extend(own.map(|value| (name.clone(), value)));
             }
             let mut all = vec![object(base.clone())];

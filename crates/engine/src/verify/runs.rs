@@ -150,7 +150,7 @@ impl<'g> Runs<'g> {
         for (index, edge) in self.graph.edges.iter().enumerate() {
             let blocks = matches!(edge.answer, Some(Answer::Block { .. })) && edge.step.is_stop();
             let Some(rule) = edge.fired.last().filter(|_| blocks) else { continue };
-            if edge.open || told.contains(rule.as_str()) {
+            if told.contains(rule.as_str()) {
                 continue;
             }
             let agent = |edge: &Edge| edge.who == Who::Agent;
@@ -165,7 +165,8 @@ impl<'g> Runs<'g> {
             if reached.iter().any(other) {
                 continue;
             }
-            if !whole {
+            // What is in a file or a message is not known: other words may well lift it.
+            if !whole || edge.open {
                 open = true;
                 continue;
             }

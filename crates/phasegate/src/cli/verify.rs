@@ -1,9 +1,11 @@
 //! `phasegate verify`
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use phasegate_clients::outside;
 use phasegate_engine::verify::{DECISIONS, Finding, Report, Severity, verify};
 use phasegate_runtime::config::Config;
 use phasegate_runtime::project::Project;
@@ -109,13 +111,14 @@ pub(super) fn save(folder: &Path, name: &str, case: &str) -> Result<PathBuf, Fai
         let name =
             if number == 1 { format!("{name}.toml") } else { format!("{name}-{number}.toml") };
         let path = folder.join(name);
-        match std::fs::read_to_string(&path) {
+        match outside::read_text(&path, outside::MAX_SETTINGS) {
             Ok(known) if known == case => return Ok(path),
-            Ok(_) => {}
-            Err(_) => {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 std::fs::write(&path, case)?;
                 return Ok(path);
             }
+            // Something else is there.
+            Ok(_) | Err(_) => {}
         }
     }
     Err(Failed("no name is free for the case".into()))
