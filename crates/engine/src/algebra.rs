@@ -209,7 +209,7 @@ impl Subject {
             match test {
                 Test::True => {}
                 Test::Is(Scalar::Number(it)) | Test::Below(it) | Test::AtMost(it) => {
-                    limits.push(*it)
+                    limits.push(*it);
                 }
                 Test::Is(it) => scalars.push(it.clone()),
             }

@@ -26,6 +26,7 @@ mod simulate;
 mod status;
 mod test;
 mod trust;
+mod uninstall;
 mod verify;
 mod wait;
 mod when;
@@ -71,7 +72,10 @@ enum Command {
     )]
     Init(init::Options),
     /// Remove them again, and nothing else
-    Uninstall(init::Options),
+    #[command(
+        after_help = "Examples:\n  phasegate uninstall --print\n  phasegate uninstall --purge\n  phasegate uninstall --user --purge"
+    )]
+    Uninstall(uninstall::Options),
     /// Check that everything works, and say how to repair what does not
     Doctor(doctor::Options),
     /// List the workflows that are known here
@@ -386,7 +390,7 @@ fn project(folder: &Path) -> Result<Project, Failed> {
 fn dispatch(own: Command, project: &Project) -> Outcome {
     match own {
         Command::Init(options) => init::run(project, &options),
-        Command::Uninstall(options) => init::uninstall(project, &options),
+        Command::Uninstall(options) => uninstall::run(project, &options),
         Command::Doctor(options) => doctor::run(project, &options),
         Command::List(options) => list::run(project, options.json),
         Command::Status(options) => status::run(project, &options),

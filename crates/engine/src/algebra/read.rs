@@ -387,10 +387,9 @@ fn shown(expr: &Expr) -> String {
         ),
         Expr::Filter(it) => {
             let of = it.expr.as_ref().map(shown).unwrap_or_default();
-            match it.args.is_empty() {
-                true => format!("{of} | {}", it.name),
-                false => format!("{of} | {}({})", it.name, args(&it.args)),
-            }
+            let args =
+                if it.args.is_empty() { String::new() } else { format!("({})", args(&it.args)) };
+            format!("{of} | {}{args}", it.name)
         }
         Expr::Test(it) if it.args.is_empty() => format!("{} is {}", shown(&it.expr), it.name),
         Expr::Test(it) => format!("{} is {}({})", shown(&it.expr), it.name, args(&it.args)),

@@ -143,11 +143,11 @@ impl Model<'_> {
         for query in queries {
             let (word, rest) = query.split_once(' ').unwrap_or((query, ""));
             match word {
-                "read" | "exists" | "modified" if rest != self.place() => {
-                    if !listed.contains(&rest) {
-                        listed.push(rest);
-                        self.write(situation, rest, &mut found);
-                    }
+                "read" | "exists" | "modified"
+                    if rest != self.place() && !listed.contains(&rest) =>
+                {
+                    listed.push(rest);
+                    self.write(situation, rest, &mut found);
                 }
                 "list" => found.extend(self.another(situation, rest)),
                 "last" | "said" | "transcript" => {

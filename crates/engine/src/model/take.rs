@@ -38,7 +38,7 @@ impl Model<'_> {
         match step {
             Move::Event(event) => {
                 let mut found = Vec::new();
-                let before = self.told(situation, event);
+                let before = told(situation, event);
                 self.put(before, event.clone(), Vec::new(), &mut found);
                 return found;
             }
@@ -93,33 +93,6 @@ impl Model<'_> {
             }
         }
         found
-    }
-
-    /// The situation in which the rules hear of an event: what a job's event tells is so.
-    fn told(&self, situation: &Situation, event: &Event) -> Situation {
-        let mut before = situation.clone();
-        let ok = event.params.get("ok") == Some(&Json::from(true));
-        let (status, over) = match event.name.as_str() {
-            JOB_STARTED => ("working", false),
-            JOB_ENDED if ok => ("exited", true),
-            JOB_ENDED => ("failed", true),
-            _ => return before,
-        };
-        let now = before.world.now().to_string();
-        for agent in &mut before.world.agents {
-            if agent.get("id").and_then(Json::as_str) == event.agent.as_deref() {
-                let mut set = |name: &str, value: Json| {
-                    if let Some(place) = agent.at_mut([name]) {
-                        *place = value;
-                    }
-                };
-                set("status", Json::from(status));
-                set("ended", Json::from(over));
-                set("ok", Json::from(over && ok));
-                set("started", Json::from(now.as_str()));
-            }
-        }
-        before
     }
 
     fn put(&self, before: Situation, event: Event, jobs: Vec<String>, found: &mut Vec<Taken>) {
@@ -266,6 +239,33 @@ impl Model<'_> {
         }
         after
     }
+}
+
+/// The situation in which the rules hear of an event: what a job's event tells is so.
+fn told(situation: &Situation, event: &Event) -> Situation {
+    let mut before = situation.clone();
+    let ok = event.params.get("ok") == Some(&Json::from(true));
+    let (status, over) = match event.name.as_str() {
+        JOB_STARTED => ("working", false),
+        JOB_ENDED if ok => ("exited", true),
+        JOB_ENDED => ("failed", true),
+        _ => return before,
+    };
+    let now = before.world.now().to_string();
+    for agent in &mut before.world.agents {
+        if agent.get("id").and_then(Json::as_str) == event.agent.as_deref() {
+            let mut set = |name: &str, value: Json| {
+                if let Some(place) = agent.at_mut([name]) {
+                    *place = value;
+                }
+            };
+            set("status", Json::from(status));
+            set("ended", Json::from(over));
+            set("ok", Json::from(over && ok));
+            set("started", Json::from(now.as_str()));
+        }
+    }
+    before
 }
 
 fn ended(ok: bool) -> Vec<(&'static str, Json)> {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::finding::{Finding, Severity};
 use crate::answer::{Answer, Outcome};
 use crate::model::{Edge, Graph, Model, Who};
-use crate::workflow::Rule;
+use crate::workflow::{Property, Rule};
 
 pub(super) struct Runs<'g> {
     model: &'g Model<'g>,
@@ -325,7 +325,7 @@ impl<'g> Runs<'g> {
             let said = workflow
                 .properties
                 .iter()
-                .flat_map(|it| it.expressions())
+                .flat_map(Property::expressions)
                 .any(|it| it.text.contains(&member));
             if check.constant.is_some() || said {
                 continue;

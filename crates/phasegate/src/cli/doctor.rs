@@ -3,12 +3,16 @@
 
 mod clients;
 mod fire;
+mod place;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use jiff::Timestamp;
+use phasegate_clients::settings::NAME;
+use phasegate_clients::{outside, usual};
 use phasegate_runtime::caller;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
@@ -19,7 +23,8 @@ use phasegate_runtime::variables;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::fire::on_path;
+pub use self::fire::version as client_version;
+use self::fire::{on_path, run_bounded};
 use super::{Outcome, lint, when};
 use crate::print::{self, Paint, paint};
 
@@ -96,6 +101,7 @@ impl Doctor<'_> {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let mut doctor = Doctor { project, rows: Vec::new(), since: Instant::now() };
     doctor.program();
+    doctor.places();
     doctor.clients();
     doctor.definitions();
     doctor.runs();
@@ -154,6 +160,17 @@ fn show(rows: &[Row]) {
     });
 }
 
+/// Whether a file is a script that starts this version of the program.
+fn starts_version(path: &Path, version: &str) -> bool {
+    let text = outside::read_text(path, outside::MAX_SETTINGS);
+    if !text.is_ok_and(|text| text.starts_with("#!")) {
+        return false;
+    }
+    let words = [path.display().to_string(), "--version".into()];
+    let said = run_bounded(usual(), &words, Path::new("."), "");
+    said.is_ok_and(|said| said.trim() == format!("{NAME} {version}"))
+}
+
 impl Doctor<'_> {
     fn program(&mut self) {
         let own = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
@@ -171,7 +188,8 @@ impl Doctor<'_> {
                     Some(remedy.into()),
                 );
             }
-            Some(path) if found_real != own => {
+            // A package manager may start the program by a script of its own.
+            Some(path) if found_real != own && !starts_version(path, version) => {
                 let summary = format!("`phasegate` on PATH is another one: {}", path.display());
                 let remedy = "remove the old one, or change the order of PATH";
                 self.row("program.path", "program", Status::Warn, summary, Some(remedy.into()));
