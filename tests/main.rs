@@ -36,6 +36,7 @@ mod projects;
 mod properties;
 mod random_events;
 mod reentry;
+mod replay;
 mod reviewers;
 mod sessions;
 mod standing;

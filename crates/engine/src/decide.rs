@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use minijinja::{Environment, Value};
+use serde::{Deserialize, Serialize};
 
 use possible::Held;
 
@@ -41,7 +42,8 @@ pub const REVIEWED: &str = "reviewed";
 pub const UNREVIEWED: &str = "unreviewed";
 
 /// What an expression sees as `run`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RunFacts {
     pub name: String,
     /// The state document's path, relative to the project.
@@ -137,7 +139,7 @@ pub fn decide(
     };
     let Deciding { document: after, moves, trace, changed, effects, wants, .. } = deciding;
     let unheard = deciding.unheard;
-    let readings = recorder.readings();
+    let (readings, account) = recorder.taken();
     match decided {
         Ok(answer) => {
             let to = phase_name(workflow, &after);
@@ -152,6 +154,7 @@ pub fn decide(
                 moves,
                 trace,
                 readings,
+                account,
                 wants,
                 effects,
             }
@@ -172,6 +175,7 @@ pub fn decide(
             moves: Vec::new(),
             trace,
             readings,
+            account,
             wants: fault.needs.and_then(|name| workflow.check(&name)?.fixed().map(Box::new)),
             effects: Vec::new(),
         },

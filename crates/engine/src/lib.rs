@@ -29,6 +29,7 @@ pub mod mutate;
 mod names;
 pub mod patch;
 pub mod resolve;
+pub mod scene;
 pub mod schema;
 pub mod step;
 mod syntax;

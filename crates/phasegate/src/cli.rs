@@ -19,6 +19,7 @@ mod mutate;
 mod owner;
 mod pause;
 mod repl;
+mod replay;
 mod schema;
 mod status;
 mod test;
@@ -80,6 +81,11 @@ enum Command {
     /// Show the journal of a run
     #[command(after_help = "Examples:\n  phasegate log -n 5\n  phasegate log --verify triage/web")]
     Log(log::Options),
+    /// Decide the lines of a journal again, with the definition of the run or with another
+    #[command(
+        after_help = "Examples:\n  phasegate replay triage/web\n  phasegate replay --all --definition ship.toml"
+    )]
+    Replay(replay::Options),
     /// End a run for good
     #[command(after_help = "Example:\n  phasegate cancel triage/web --reason 'wrong findings'")]
     Cancel(cancel::Options),
@@ -333,6 +339,7 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Status(options) => status::run(project, &options),
         Command::Why(options) => why::run(project, &options),
         Command::Log(options) => log::run(project, &options),
+        Command::Replay(options) => replay::run(project, &options),
         Command::Cancel(options) => cancel::run(project, &options),
         Command::Pause(options) => pause::pause(project, &options),
         Command::Resume(options) => pause::resume(project, &options),

@@ -1,6 +1,7 @@
 //! The one way that every event takes: find the run, lock it, load it, decide, commit, answer.
 
 mod act;
+mod basis;
 mod begin;
 mod broken;
 mod commit;
@@ -16,6 +17,7 @@ mod on_memory;
 mod pin;
 mod put;
 mod repeat;
+mod replay;
 mod runs;
 mod sessions;
 mod show;
@@ -48,6 +50,7 @@ use crate::workspace::{Documents, Workspace};
 
 pub use crate::ledger::LEASE;
 pub use find::{Found, Listed};
+pub use replay::{Comparison, Decided, Replay};
 pub use runs::Report;
 pub use sessions::{Sign, Standing};
 pub use standing::{GateState, StandingGate};
