@@ -49,6 +49,24 @@ fn the_schema_in_the_repository_is_the_generated_one() {
 }
 
 #[test]
+fn the_pictures_in_the_documentation_are_drawn_from_the_definitions() {
+    use phasegate_engine::draw::{Format, draw};
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    for entry in built_in() {
+        let workflow = entry.load(&Config::default()).unwrap();
+        let drawn = draw(&workflow, Format::Svg, None);
+        let path = format!("{docs}/pictures/{}.svg", entry.name);
+        if std::env::var_os("INSTA_UPDATE").is_some_and(|how| how == "always") {
+            std::fs::write(&path, &drawn).unwrap();
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(committed == drawn, "`INSTA_UPDATE=always cargo test the_pictures` draws {path}");
+        let page = std::fs::read_to_string(format!("{docs}/{}.md", entry.name)).unwrap();
+        assert!(page.contains(&format!("(pictures/{}.svg)", entry.name)), "{}", entry.name);
+    }
+}
+
+#[test]
 fn what_is_embedded_of_a_head_is_what_the_head_says() {
     use phasegate_engine::definition::Head;
     use phasegate_runtime::catalog::{Summary, general};

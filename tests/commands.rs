@@ -15,7 +15,8 @@ fn the_help_of_a_workflow_is_made_from_its_actions() {
 #[test]
 fn a_workflow_is_drawn_as_a_diagram_and_as_a_table() {
     let scene = Scene::with_triage(1);
-    insta::assert_snapshot!("mermaid", scene.ok(&["draw", "triage"]));
+    insta::assert_snapshot!("drawn", scene.ok(&["draw", "triage", "--run", "web"]));
+    insta::assert_snapshot!("mermaid", scene.ok(&["draw", "triage", "--format", "mermaid"]));
     insta::assert_snapshot!(
         "table",
         scene.ok(&["draw", "triage", "--format", "table", "--run", "web"])

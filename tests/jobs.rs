@@ -178,7 +178,7 @@ fn each_kind_outlives_the_process_that_wanted_it_and_is_started_once() {
     eventually("it counts", || did(&scene) == ["help"]);
     assert_eq!(ran(&scene, "agent"), 1);
 
-    // A step that waits for its commands is taken when they have ended, whoever is there.
+    // A step that waits for its commands is taken when they have ended, whether or not anybody is there.
     let scene = kinds();
     killed_while(&scene, "command", action(&scene, "ship"));
     eventually("the step is taken", || did(&scene) == ["ship"]);

@@ -334,7 +334,7 @@ fn an_action_that_starts_an_agent() {
         fire(&phases.scene, command, point, b"")
     };
     sweep("deploy", 8, Phases::new, deploy, |phases, place, killed| {
-        // Where nothing was recorded, it is asked for again; else it is started by whoever acts next.
+        // Where nothing was recorded, it is asked for again; else the next to act starts it.
         phases.settle();
         if killed && phases.agents().is_empty() {
             phases.ok(&["deploy", "--prompt", "x"]);

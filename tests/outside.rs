@@ -84,10 +84,10 @@ fn a_state_document_that_is_too_large_is_refused_at_once() {
     let file = std::fs::File::options().append(true).open(scene.path(STATE)).unwrap();
     file.set_len(200 << 20).unwrap();
     let said = stop_at_once(&scene);
-    said.allows_saying("it has 200 MB; at most 128 MB are read");
+    said.allows_saying("it is 200 MB; at most 128 MB are read");
     scene.file(".phasegate/config.toml", "[sizes]\ndocument = 1\n");
     file.set_len(2 << 20).unwrap();
-    stop_at_once(&scene).allows_saying("it has 2 MB; at most 1 MB are read");
+    stop_at_once(&scene).allows_saying("it is 2 MB; at most 1 MB are read");
 }
 
 #[test]

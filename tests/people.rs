@@ -152,7 +152,7 @@ fn the_plugins_commands_for_people_are_not_for_the_model() {
     }
 }
 
-/// What was tried, and what came of it: every row of the table names a test that is there, and nothing is silent.
+/// What was tried, with the result: every row of the table names a test that is there, and nothing is silent.
 #[test]
 fn every_attack_in_the_table_has_its_test() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

@@ -119,7 +119,7 @@ impl Phases {
         self.scene.by_hand_with(&args, &[("PHASEGATE_TRUST_ALL", "1")])
     }
 
-    /// Something happens in the session, so that the gate sees to what has become of the agents: to look
+    /// Something happens in the session, so that the gate settles the agents: to look
     /// does nothing.
     pub fn settle(&self) {
         let mut payload = self.scene.payload();
@@ -202,7 +202,7 @@ impl Phases {
         self.scene.read("said/token").trim().to_string()
     }
 
-    /// An action by whoever shows a token.
+    /// An action by the holder of a token.
     pub fn with_token(&self, token: &str, args: &[&str]) -> Ran {
         let mut command = self.below(token);
         command.arg("phases").args(args);

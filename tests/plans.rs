@@ -56,7 +56,7 @@ impl Plans {
         plans
     }
 
-    /// Writes the state, as whoever edits it by hand.
+    /// Writes the state, as an edit by hand does.
     pub fn set(&self, changes: &Value) -> &Plans {
         let mut state = json!({
             "max_reviews": 8, "current_task": "1", "phase": "next-task", "phase_iteration": 0,

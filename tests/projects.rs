@@ -105,6 +105,63 @@ fn in_a_linked_worktree_the_run_answers_with_what_is_there() {
 }
 
 #[test]
+fn an_edited_copy_of_the_document_in_a_worktree_is_reported_and_not_read() {
+    let scene = repository();
+    let repo = scene.path("repo");
+    assert_eq!(run(&scene, &repo, &["notes", "start"], Some("s1")).code, Some(0));
+    stop(&scene, "s1", &repo).blocks("Write NOTES.md");
+    let tree = scene.path("elsewhere");
+    git(&scene, &["worktree", "add", "-q", tree.to_str().unwrap(), "-b", "side"]);
+    // A copy that says the same is nothing to speak of.
+    scene.file(
+        "elsewhere/.phasegate/notes/notes.json",
+        scene.read("repo/.phasegate/notes/notes.json"),
+    );
+    let said = stop(&scene, "s1", &tree);
+    said.blocks("Write NOTES.md");
+    assert!(!said.json.to_string().contains("is a copy"), "{said:?}");
+    // One that would end the run does not, and that is said, once.
+    scene.file("elsewhere/.phasegate/notes/notes.json", r#"{"phase":"b"}"#);
+    let said = stop(&scene, "s1", &tree);
+    said.blocks("Write NOTES.md");
+    let told = said.json["systemMessage"].as_str().unwrap();
+    let copy = tree.canonicalize().unwrap().join(".phasegate/notes/notes.json");
+    let says = format!("{} is a copy of the state document of run notes/notes", copy.display());
+    assert!(told.contains(&says) && told.contains("not read"), "{told}");
+    let line = journal(&repo).pop().unwrap();
+    assert!(line["notes"].to_string().contains("is a copy of the state document"), "{line}");
+    let said = stop(&scene, "s1", &tree);
+    said.blocks("Write NOTES.md");
+    assert!(!said.json.to_string().contains("is a copy"), "{said:?}");
+    // Edited again, it is said again; in the project's own tree nobody speaks of it.
+    scene.file("elsewhere/.phasegate/notes/notes.json", r#"{"phase":"b","more":1}"#);
+    assert!(!stop(&scene, "s1", &repo).json.to_string().contains("is a copy"));
+    assert!(stop(&scene, "s1", &tree).json.to_string().contains("is a copy"));
+}
+
+#[test]
+fn a_copy_of_the_document_that_the_checkout_brought_is_not_reported() {
+    let scene = repository();
+    let repo = scene.path("repo");
+    scene.file("repo/.gitignore", "home\n");
+    assert_eq!(run(&scene, &repo, &["notes", "start"], Some("s1")).code, Some(0));
+    git(&scene, &["add", "-A"]);
+    git(&scene, &["commit", "-qm", "with the document"]);
+    let tree = scene.path("elsewhere");
+    git(&scene, &["worktree", "add", "-q", tree.to_str().unwrap(), "-b", "side"]);
+    scene.file("repo/.phasegate/notes/notes.json", r#"{"phase":"a","more":1}"#);
+    let said = stop(&scene, "s1", &tree);
+    said.blocks("Write NOTES.md");
+    assert!(!said.json.to_string().contains("is a copy"), "{said:?}");
+}
+
+fn journal(project: &Path) -> Vec<Value> {
+    let path = project.join(".phasegate/runs/notes/notes/journal.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
 fn a_document_that_came_with_a_checkout_holds_nobody_before_it_is_adopted() {
     let scene = repository();
     scene

@@ -401,7 +401,7 @@ fn an_approval_that_is_skipped_by_hand_is_put_back_and_told() {
     assert_eq!(scene.read(RELEASED), text);
     let lines = scene.journal("rel/rel");
     assert_eq!(lines[lines.len() - 2]["event"]["name"], "put-back");
-    // An action finds it as it was, and whoever asks is told.
+    // An action finds it as it was, and its caller is told.
     set_phase(&scene, "approval", "done");
     scene.stop().allows_saying("to \"done\", and not by Phasegate");
     assert!(scene.ok(&["status"]).contains("ended in phase done"), "{}", scene.ok(&["status"]));

@@ -671,7 +671,7 @@ fn an_override_of_a_review_holds() {
     assert_eq!(tasks.by_hand(&["next", "--override", "the reviewer wrote it"]).code, Some(0));
     tasks.is_in("test").ok(&["test"]);
     tasks.is_in("accept");
-    // What lies beside the patch is said to whoever decides.
+    // What lies beside the patch is said to the person who decides.
     tasks.stop().allows_saying("- files that were not planned: scratch.log");
 }
 

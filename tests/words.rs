@@ -28,6 +28,7 @@ fn every_sentence() {
         Because::OtherHook,
         Because::Background("a sub-agent"),
         Because::TooLong,
+        Because::Shell,
         Because::PlanMode,
         Because::Ready,
         Because::Longer("check tests"),

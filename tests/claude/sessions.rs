@@ -40,6 +40,48 @@ fn the_second_session_is_not_blocked_by_the_run_of_the_first() {
     scene.end();
 }
 
+/// What an agent would call to be rid of its run, or of another's.
+fn calls(event: &str, name: &str, session: &str, project: &str) -> String {
+    let payload = json!({ "session_id": session, "hook_event_name": name, "cwd": project, "stop_hook_active": false });
+    // Also with what the client's hooks have in their environment.
+    format!(
+        "echo '{payload}' | CLAUDE_PROJECT_DIR={project} phasegate hook {event} --client claude"
+    )
+}
+
+#[test]
+fn hooks_that_the_agents_shell_calls_count_for_nothing_and_are_told() {
+    let Some(scene) = Scene::new() else { return };
+    let project = scene.root().display().to_string();
+    let api = Api::start(move |request| match (request.blocks(), request.used().len()) {
+        (0, 0) => Reply::bash("phasegate loop start --max 3 --prompt 'Write a poem.'"),
+        (0, _) => Reply::text("I begin."),
+        (1, 1) => Reply::bash(&calls("stop", "Stop", FIRST, &project)),
+        (1, 2) => Reply::bash(&calls("stop", "Stop", SECOND, &project)),
+        (1, 3) => Reply::bash(&calls("session-end", "SessionEnd", FIRST, &project)),
+        (1, _) => Reply::text("A line."),
+        _ => Reply::text("<loop-done>COMPLETE</loop-done>"),
+    });
+    Session::new(&scene, &api, "Work in a loop.").with_init().id(FIRST).run().result();
+    // Two stops of the client: no iteration was used up, and the run was the session's all along.
+    scene.assert_stops("loop/current", 2, "done");
+    let journal = scene.journal("loop/current");
+    let calls: Vec<_> =
+        journal.iter().filter(|line| line["event"]["name"] == "hook-call").collect();
+    let hooks: Vec<_> = calls.iter().map(|line| line["event"]["params"]["hook"].clone()).collect();
+    assert_eq!(hooks, ["stop", "session-end"], "{calls:?}");
+    for call in calls {
+        let by = call["by"].to_string();
+        assert!(by.contains("bash ") && by.contains("claude "), "{by}");
+    }
+    let told = scene
+        .journal("loop/current")
+        .into_iter()
+        .any(|line| line["event"]["name"] == "stop" && line["event"]["session"] == SECOND);
+    assert!(!told, "a session that only a shell knows has stopped");
+    scene.end();
+}
+
 #[test]
 fn work_in_the_background_is_waited_for() {
     let Some(scene) = Scene::new() else { return };

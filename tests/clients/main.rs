@@ -1,5 +1,5 @@
 //! Real clients, offline: their models are a script behind an API on loopback. Each goes through
-//! the same steps, and what came of them is printed as a table.
+//! the same steps, and the results are printed as a table.
 //!
 //! `PHASEGATE_TEST_CLIENTS=install` fetches them from npm; without it, or without a network, they are
 //! skipped, which is said. Arguments choose clients by name.

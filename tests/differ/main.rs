@@ -1,4 +1,4 @@
-//! The program beside version 0.1.0: the same events, and what came of them.
+//! The program beside version 0.1.0: the same events, and their results.
 //!
 //! A *trace* is a project, and steps with what 0.1.0 made of them: its answer, the files that changed
 //! and the bodies of the journal's new lines. Traces are in `tests/traces`, made by that binary: random
@@ -87,7 +87,7 @@ fn play(
     None
 }
 
-/// Plays many traces, several at a time since they mostly wait for processes; those that differ.
+/// Plays many traces, several at a time since they mostly wait for processes. Returns the ones that differ.
 fn play_all(
     traces: &[(String, Trace)],
     plant: impl Fn(&Stage) + Sync,

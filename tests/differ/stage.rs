@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::as_it_was;
 use crate::trace::{Op, Seen, Step, Trace, Who};
 
-/// Folders of our own bookkeeping, which is not compared: only what comes of it.
+/// Folders of our own bookkeeping, which is not compared: only its effects are.
 const OWN: [&str; 10] =
     ["kept", "runs", "agents", "checks", "reviews", "workers", "errands", "drive", "jobs", "tree"];
 
@@ -110,7 +110,7 @@ impl Stage {
         self.program(&self.binary)
     }
 
-    /// Our own program, for whoever only looks: to look makes 0.1.0 act.
+    /// Our own program, for a look: looking makes 0.1.0 act.
     fn looks(&self) -> Command {
         self.program(Path::new(crate::BINARY))
     }
@@ -179,7 +179,7 @@ impl Stage {
         }
     }
 
-    /// Has something happen; what came of it.
+    /// Makes something happen, and returns the result.
     pub fn play(&mut self, op: &Op) -> Seen {
         let mut seen = match op {
             Op::Write { path, text } => {
@@ -232,7 +232,7 @@ impl Stage {
                 self.stop(Some("s1"), Some(false), "Done.", false)
             }
         };
-        // Agents that were recorded are started: whoever acts next finds them at work. Where nobody has
+        // Agents that were recorded are started: the next to act finds them at work. Where nobody has
         // acted, nobody looks: that alone would make 0.1.0 act.
         if !matches!(op, Op::Write { .. } | Op::Remove { .. } | Op::Set { .. }) {
             self.wait("agents have started", |agents| {
@@ -268,7 +268,7 @@ impl Stage {
         self.lines.values().sum()
     }
 
-    /// Kills whoever supervises an agent here.
+    /// Kills the supervisor of an agent here.
     pub fn kill_agents(&self) {
         supervisors(self.root(), None).into_iter().for_each(kill);
         until("nobody is left", || supervisors(self.root(), None).is_empty());
@@ -337,7 +337,7 @@ impl Stage {
                 news.extend(line.map(|line| self.words.line(&run, &line)));
             }
         }
-        // Agents that start or end at once are heard of in any order; what comes of it depends only on
+        // Agents that start or end at once are heard of in any order; the result depends only on
         // how many there were.
         for name in ["agent-started", "agent-exited"] {
             let is_one = |line: &&mut Value| line["event"]["name"] == name;
@@ -545,7 +545,7 @@ impl Words {
         }
         evidence.sort();
         let mut event = line["event"].clone();
-        // An agent has the environment of whoever happened to start it.
+        // An agent has the environment of the process that happened to start it.
         if let (Some(_), Some(event)) = (line["event"].get("agent"), event.as_object_mut()) {
             event.remove("session");
         }

@@ -1,4 +1,4 @@
-//! Traces: a project, events, and what came of them.
+//! Traces: a project, events, and their results.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

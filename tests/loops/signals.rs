@@ -84,7 +84,7 @@ fn a_signal_counts_only_in_the_last_message() {
             &[("assistant", false, DONE), ("user", false, "go on"), ("assistant", false, "Bye.")],
             false,
         ),
-        // Of before the last block: it was heard then, by whoever was meant.
+        // Of before the last block: it was heard then.
         (
             &[
                 ("user", false, "go"),

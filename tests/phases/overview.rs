@@ -86,7 +86,7 @@ fn a_wait_is_for_all_runs_until_one_is_settled() {
     assert_eq!((&told["run"], &told["changed"]), (&json!("phases/b"), &json!(true)), "{told}");
     assert_eq!(told["guidance"]["status"], "APPROVED");
     assert_eq!(told["runs"].as_array().unwrap().len(), 3, "{told}");
-    // It is told once: the next wait is for those that still work.
+    // It is told once: the next wait is for the agents that still work.
     let told = client.ok("wait_for_change", &json!({ "until": "settled", "seconds": 1 }));
     assert_eq!(told["changed"], false, "{told}");
     let told = client.ok("wait_for_change", &json!({ "until": "APPROVED", "seconds": 1 }));

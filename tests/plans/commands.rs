@@ -110,7 +110,7 @@ fn every_step_has_a_guide() {
     assert!(ran.stderr.contains("there is no step nonsense; there are new-plan"), "{ran:?}");
 }
 
-/// The reviewer and whoever reviews by hand are told the same.
+/// The reviewer and a person who reviews by hand are told the same.
 #[test]
 fn the_reviewer_is_told_what_the_guide_says() {
     for review in ["plan-review", "tasks-review", "code-review", "all-code-review"] {

@@ -129,7 +129,7 @@ impl Scene {
         run(command)
     }
 
-    /// Runs Phasegate, whatever comes of it; what it printed.
+    /// Runs Phasegate, whether it succeeds or not, and returns what it printed.
     pub fn try_run(&self, args: &[&str]) -> String {
         let mut command = self.command(env!("CARGO_BIN_EXE_phasegate"));
         command.args(args);

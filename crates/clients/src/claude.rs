@@ -161,10 +161,6 @@ impl Client for Claude {
         })
     }
 
-    fn project_variable(&self) -> Option<&'static str> {
-        Some("CLAUDE_PROJECT_DIR")
-    }
-
     fn dialogue(&self) -> Option<&'static dyn Dialogue> {
         Some(&Claude)
     }

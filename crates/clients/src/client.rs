@@ -105,12 +105,6 @@ pub trait Client: fmt::Debug + Sync {
         transcript::common(line)
     }
 
-    /// The variable in the environment of its hooks that has the folder in which the session began. The
-    /// payload's folder follows the agent.
-    fn project_variable(&self) -> Option<&'static str> {
-        None
-    }
-
     /// How it works turn by turn, each turn a process, where that is known.
     fn dialogue(&self) -> Option<&'static dyn Dialogue> {
         None

@@ -77,7 +77,8 @@ pub struct Facts {
     pub hooks_folder: Option<&'static str>,
     /// The variable that has the session, in processes that the agent starts.
     pub session_variable: Option<&'static str>,
-    /// The variable that has the project, in hooks.
+    /// The variable in the environment of its hooks, and of nothing else that it starts, that has the folder in which
+    /// the session began. The payload's folder follows the agent.
     pub project_variable: Option<&'static str>,
     /// Variables by which a process knows that it runs inside the client.
     pub inside: &'static [&'static str],

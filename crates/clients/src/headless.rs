@@ -102,7 +102,7 @@ pub trait Headless: fmt::Debug + Sync {
     fn reviewer(&self, model: Option<&str>, rights: &Rights) -> Result<Vec<String>, String>;
 
     /// The verdict in what a reviewer printed, never one in prose. A program that a workflow runs
-    /// instead may print the same, or an object with nothing but a `verdict`.
+    /// instead may print the same, or an object with a `verdict` alone.
     ///
     /// # Errors
     /// Why there is none.

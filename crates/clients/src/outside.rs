@@ -106,7 +106,7 @@ pub fn read_named(path: &Path, most: u64) -> Result<Vec<u8>> {
 
 fn too_large(size: u64, most: u64) -> Error {
     let (size, most) = (size.div_ceil(1 << 20), most >> 20);
-    let why = format!("it has {size} MB; at most {most} MB are read");
+    let why = format!("it is {size} MB; at most {most} MB are read");
     Error::new(ErrorKind::FileTooLarge, why)
 }
 

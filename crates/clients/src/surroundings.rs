@@ -9,6 +9,11 @@ use crate::CLIENTS;
 /// Programs that run the program that their first argument names.
 const INTERPRETERS: &[&str] = &["node", "nodejs", "bun", "deno", "npx", "python", "python3"];
 
+/// Whether a process of that name runs the program that an argument names.
+pub fn is_interpreter(process: &str) -> bool {
+    INTERPRETERS.contains(&process)
+}
+
 /// The client whose variables are in an environment: its name, and the variable that tells.
 pub fn by_environment(
     variable: impl Fn(&str) -> Option<OsString>,

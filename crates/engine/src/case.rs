@@ -106,6 +106,9 @@ pub struct Case {
     pub seen: Option<String>,
     /// The review that ended last.
     pub last_review: Option<LastReview>,
+    /// The properties whose `pass` has held before, by name.
+    #[serde(default)]
+    pub passed: Vec<String>,
     /// Why no agent is started any more.
     pub spent: Option<String>,
     pub expect: Expect,
@@ -353,9 +356,9 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
     let seen = case.seen.as_ref().map(|seen| seen.parse()).transpose();
     let seen = seen.map_err(|error| format!("seen: {error}"))?;
     let last_review = case.last_review.as_ref().map(|it| (it.file.clone(), it.verdict.clone()));
-    let (owner, spent) = (case.owner.clone(), case.spent.clone());
+    let (owner, spent, passed) = (case.owner.clone(), case.spent.clone(), case.passed.clone());
     let facts =
         RunFacts { name, document: place, problem, reviews, tampered, ..RunFacts::default() };
-    let run = RunFacts { owner, seen, last_review, spent, ..facts };
+    let run = RunFacts { owner, seen, last_review, spent, passed, ..facts };
     Ok(decide(&configured, document, &event, &run, Arc::new(evidence)))
 }

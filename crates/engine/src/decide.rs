@@ -8,6 +8,7 @@ mod choices;
 mod document;
 mod facts;
 mod possible;
+mod properties;
 mod rules;
 
 use std::collections::HashMap;
@@ -68,6 +69,8 @@ pub struct RunFacts {
     pub untrusted: Option<String>,
     /// A job is at work that wants the run for itself, so that nothing can be asked.
     pub busy: bool,
+    /// The properties whose `pass` has held before, by name.
+    pub passed: Vec<String>,
 }
 
 impl RunFacts {
@@ -137,12 +140,14 @@ pub fn decide(
         Ok(()) => deciding.decide(event),
         Err(fault) => deciding.misfit(event, fault),
     };
-    let Deciding { document: after, moves, trace, changed, effects, wants, .. } = deciding;
+    let decided = decided.and_then(|answer| deciding.keep_to(answer));
+    let Deciding { document: after, moves, trace, changed, effects, wants, passed, .. } = deciding;
     let unheard = deciding.unheard;
     let (readings, account) = recorder.taken();
     match decided {
         Ok(answer) => {
             let to = phase_name(workflow, &after);
+            let passed = passed.into_iter().skip(run.passed.len()).collect();
             Step {
                 answer,
                 unheard,
@@ -157,6 +162,7 @@ pub fn decide(
                 account,
                 wants,
                 effects,
+                passed,
             }
         }
         Err(fault) => Step {
@@ -178,6 +184,7 @@ pub fn decide(
             account,
             wants: fault.needs.and_then(|name| workflow.check(&name)?.fixed().map(Box::new)),
             effects: Vec::new(),
+            passed: Vec::new(),
         },
     }
 }
@@ -292,6 +299,10 @@ struct Deciding<'w> {
     trial: bool,
     /// What would not be done, whatever the rules say.
     held: Held,
+    /// What the step has come to, while properties are looked at.
+    reached: Option<[(&'static str, Json); 3]>,
+    /// The properties whose `pass` has held, by name.
+    passed: Vec<String>,
 }
 
 impl<'w> Deciding<'w> {
@@ -337,6 +348,8 @@ impl<'w> Deciding<'w> {
             started: Vec::new(),
             trial: false,
             held: Held::of(run),
+            reached: None,
+            passed: run.passed.clone(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod expand;
 mod jobs;
+mod property;
 mod read;
 mod shared;
 
@@ -23,6 +24,7 @@ pub use jobs::{
     AgentText, CheckText, CommandLineText, CommandText, JobText, PassesText, ReviewerText,
     WorkerText,
 };
+pub use property::{PropertyText, ThroughText};
 pub(crate) use shared::EachText;
 pub use shared::{CarryText, ChoiceText, LiteralText, ParamTypeText, RowText};
 
@@ -554,6 +556,7 @@ pub struct Definition {
     pub workers: Vec<(Spanned<String>, WorkerText)>,
     pub agents: Vec<(Spanned<String>, AgentText)>,
     pub jobs: Vec<(Spanned<String>, JobText)>,
+    pub properties: Vec<PropertyText>,
     /// Tables that no rule names: what kind it is of, and its name.
     pub unused: Vec<(&'static str, Spanned<String>)>,
 }

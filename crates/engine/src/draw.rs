@@ -1,6 +1,10 @@
 //! Drawings of a workflow: a diagram, the table of its rules, and which action is possible where.
 //! All of them come from the machine that decides, so they cannot disagree with it.
 
+mod spine;
+mod svg;
+mod text;
+
 use std::fmt::Write as _;
 
 use crate::answer::INVALID_PARAMS;
@@ -11,6 +15,8 @@ use crate::workflow::{Action, Does, JobSpec, Machine, Phase, PhaseId, Reply, Rul
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    Text,
+    Svg,
     Mermaid,
     Dot,
     Table,
@@ -19,6 +25,8 @@ pub enum Format {
 /// Draws a workflow; `current` is a run's phase, which is marked.
 pub fn draw(workflow: &Workflow, format: Format, current: Option<&str>) -> String {
     match format {
+        Format::Text => text::text(workflow, current),
+        Format::Svg => svg::svg(workflow, current),
         Format::Mermaid => mermaid(workflow, current),
         Format::Dot => dot(workflow, current),
         Format::Table => table(workflow, current),

@@ -11,8 +11,8 @@ use crate::events::EventKind;
 use crate::graph::{edges, reachable, steps};
 use crate::job::Gives;
 use crate::workflow::{
-    Assignment, Does, Expression, JobSpec, Machine, MachineId, NewValue, Phase, PhaseId, Reply,
-    Rule, TextTemplate, Workflow, Written,
+    Assignment, Does, Expression, JobSpec, Machine, MachineId, NewValue, Phase, PhaseId, Property,
+    Reply, Rule, TextTemplate, Workflow, Written,
 };
 
 /// Looks for everything that resolving does not already refuse.
@@ -289,7 +289,8 @@ impl Lint<'_> {
             Written::Text(_) => None,
         });
         let ended = workflow.rules().filter_map(|(_, rule)| rule.end.as_ref()).chain(written);
-        let derived = workflow.outer().derive.iter();
+        let claims = workflow.properties.iter().flat_map(Property::expressions);
+        let derived = workflow.outer().derive.iter().chain(claims);
         let expressions = facts.chain(in_rules).chain(jobs).chain(ended).chain(derived);
         let expressions = expressions.map(Expression::names);
         let names = expressions.chain(workflow.texts.iter().map(TextTemplate::names));

@@ -10,8 +10,8 @@ use crate::functions;
 use crate::syntax::{Names, SyntaxError, Use};
 use crate::types::Type;
 use crate::workflow::{
-    Binding, Does, Expression, JobSpec, Machine, MachineId, NewValue, OUTER, Reply, Rule,
-    TextTemplate, Workflow, Written,
+    Binding, Does, Expression, JobSpec, Machine, MachineId, NewValue, OF_PROPERTIES, OUTER, Reply,
+    Rule, TextTemplate, Workflow, Written,
 };
 
 /// What every expression can see beside the workflow's own names.
@@ -75,6 +75,7 @@ pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnost
         job.guards.texts().iter().for_each(|text| check.text(&workflow.texts[text.0], &scope));
         job.guards.expression().into_iter().for_each(|it| check.expression(it, &scope));
     }
+    check.properties();
     collisions(workflow, definition, found);
     cycles(workflow, found);
 }
@@ -189,6 +190,27 @@ impl Check<'_> {
         for rules in std::iter::once(&machine.any).chain(phases) {
             for rule in rules.rules.iter().chain(&rules.always) {
                 self.rule(id, rule, &scope);
+            }
+        }
+    }
+
+    fn properties(&mut self) {
+        let workflow = self.workflow;
+        let mut scope = self.scope(OUTER);
+        for property in &workflow.properties {
+            for (name, _) in OF_PROPERTIES {
+                if scope.insert((*name).to_string(), Type::Any).is_some() {
+                    let message = format!("a property cannot tell its own `{name}` from yours");
+                    let found =
+                        self.found.error("name", self.definition, property.span.clone(), message);
+                    found.hint = Some(format!("give your `{name}` another name"));
+                }
+            }
+            for expression in property.expressions() {
+                self.expression(expression, &scope);
+            }
+            for (name, _) in OF_PROPERTIES {
+                scope.remove(*name);
             }
         }
     }

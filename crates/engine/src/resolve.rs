@@ -4,6 +4,7 @@ mod actions;
 mod choices;
 mod jobs;
 mod machines;
+mod properties;
 mod records;
 mod rules;
 mod shared;
@@ -160,6 +161,7 @@ impl Resolver<'_> {
         let actions = definition.actions.iter();
         let actions = actions.map(|(name, text)| self.action(name, text, &records)).collect();
         let jobs = self.jobs(definition, &constants, overrides.rights);
+        let properties = self.properties(&definition.properties);
         let guidance = head.guidance.as_ref();
         let guidance =
             guidance.and_then(|file| self.file("templates", file.get_ref(), file.span()));
@@ -197,6 +199,7 @@ impl Resolver<'_> {
             machines,
             actions,
             jobs,
+            properties,
             transcript,
             texts: self.texts,
             included: self.included,

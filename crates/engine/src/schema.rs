@@ -6,8 +6,8 @@ use schemars::{JsonSchema, schema_for};
 
 use crate::definition::{
     ActionText, AgentText, CheckText, CommandText, EachText, FieldText, Head, JobText, MachineHead,
-    ParamText, ParamType, PhaseHead, ReviewerText, RowText, RuleText, Text, ValueText, WorkerText,
-    WriteText,
+    ParamText, ParamType, PhaseHead, PropertyText, ReviewerText, RowText, RuleText, Text,
+    ValueText, WorkerText, WriteText,
 };
 use crate::types::{RecordId, Type};
 use crate::workflow::{Action, Workflow};
@@ -62,6 +62,8 @@ struct File {
     agent: Option<BTreeMap<String, OrDefault<AgentText>>>,
     /// Agents that judge, by name.
     reviewer: Option<BTreeMap<String, OrDefault<ReviewerText>>>,
+    /// What must hold of every run, whatever the rules do.
+    property: Option<Vec<PropertyText>>,
     /// Jobs of a kind of your own, by name.
     job: Option<BTreeMap<String, OrDefault<JobText>>>,
 }

@@ -108,6 +108,8 @@ pub struct Step {
     pub wants: Option<Box<Job>>,
     /// What the runtime carries out before the step counts.
     pub effects: Vec<Effect>,
+    /// The properties whose `pass` has held here for the first time, by name.
+    pub passed: Vec<String>,
 }
 
 impl Step {
@@ -131,6 +133,7 @@ impl Step {
         self.moves.clear();
         self.effects.clear();
         self.wants = None;
+        self.passed.clear();
     }
 }
 
@@ -193,6 +196,9 @@ pub struct Trace {
     /// Labels of the rules that fired, each once: for coverage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fired: Vec<String>,
+    /// Properties that do not hold after the step, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub violated: Vec<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]

@@ -108,7 +108,7 @@ impl Walk {
         }
     }
 
-    /// The path of `a.b.c`, where the expression is nothing but that.
+    /// The path of `a.b.c`, where the expression is only that.
     fn path(expr: &Expr) -> Option<(Vec<String>, Range<usize>)> {
         match expr {
             Expr::Var(var) => Some((vec![var.id.to_string()], range(var.span()))),

@@ -2,6 +2,7 @@
 
 mod choice;
 mod job_spec;
+mod property;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -18,6 +19,7 @@ use crate::types::{Records, Type};
 
 pub use choice::{Choice, Row};
 pub use job_spec::JobSpec;
+pub use property::{Claim, OF_PROPERTIES, Property};
 
 /// Phases, and rules between them.
 #[derive(Clone, Debug)]
@@ -66,6 +68,8 @@ pub struct Workflow {
     pub machines: Vec<Machine>,
     pub actions: Vec<Action>,
     pub jobs: Vec<JobSpec>,
+    /// What must hold of every run.
+    pub properties: Vec<Property>,
     pub texts: Vec<TextTemplate>,
     /// Files that are parts of texts.
     pub included: Vec<Arc<Source>>,

@@ -130,7 +130,7 @@ enum Command {
     Lint(lint::Options),
     /// Draw a workflow as a diagram or a table
     #[command(
-        after_help = "Examples:\n  phasegate draw triage --format table\n  phasegate draw triage --run triage/web\n  phasegate draw triage --format dot | dot -Tsvg > triage.svg"
+        after_help = "Examples:\n  phasegate draw triage --format table\n  phasegate draw triage --run triage/web\n  phasegate draw triage --format svg > triage.svg"
     )]
     Draw(draw::Options),
     /// Run the case files of workflows and show which rules they cover

@@ -20,6 +20,7 @@ use phasegate_runtime::bindings;
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict};
 use phasegate_runtime::ledger::Delivery;
+use phasegate_runtime::origin::Origin;
 use phasegate_runtime::plain;
 use phasegate_runtime::project::{ConfigError, Project};
 use phasegate_runtime::variables;
@@ -220,12 +221,13 @@ fn run(
         Happened::Stop if payload.is_sub_agent => ("subagent-stop", Happened::Sign(Sign::Alive)),
         happened => (name, happened),
     };
-    let projects = projects(folder, &payload, client, happened)?;
+    let origin = Origin::of_hook(client);
+    let projects = projects(folder, &payload, client, (happened, &origin))?;
     if let Some(project) = projects.first() {
         watchdog.has_found(&project.root);
     }
     let mut heard = (Reply::default(), 0);
-    let mut stop = stop(payload, client);
+    let mut stop = stop(payload, client, origin);
     stop.delivery = delivery(&stop, digest);
     stop.received = Some(received);
     for project in &projects {
@@ -248,7 +250,7 @@ fn projects(
     folder: Option<&Path>,
     payload: &Payload,
     client: &dyn Client,
-    happened: Happened,
+    (happened, origin): (Happened, &Origin),
 ) -> Result<Vec<Project>, Failure> {
     let given = payload.folder.as_deref().or(folder).unwrap_or(Path::new("."));
     // Links are resolved, so that a project is found from wherever it is entered.
@@ -267,7 +269,7 @@ fn projects(
         let opened = roots.into_iter().map(|root| Project::open(root).map(seen).map_err(broken));
         return opened.collect();
     }
-    let chosen = client.project_variable().and_then(std::env::var_os).map(PathBuf::from);
+    let chosen = client.facts().project_variable.and_then(std::env::var_os).map(PathBuf::from);
     let chosen = chosen.as_deref().and_then(real);
     let mut found = chosen.as_deref().map(Project::find).transpose().map_err(broken)?.flatten();
     if found.is_none() {
@@ -277,7 +279,8 @@ fn projects(
         };
         found = Project::find(cwd).map_err(broken)?;
     }
-    if let Some(session) = &session {
+    // A session that only a shell knows of is bound to nothing.
+    if let Some(session) = session.as_ref().filter(|_| !matches!(origin, Origin::Shell(_))) {
         match &found {
             Some(project) => bindings::bind(session, &project.root),
             None if matches!(happened, Happened::Sign(Sign::Started)) => bindings::begin(session),
@@ -295,7 +298,9 @@ fn projects(
 fn stopped(project: &Project, stop: &Stop) -> (Reply, u8) {
     let gate = Gate::new(project);
     let mut verdict = gate.stop(stop);
-    verdict.notes.extend(gate.broken_once(stop.session.as_deref()));
+    if stop.told.shell().is_none() {
+        verdict.notes.extend(gate.broken_once(stop.session.as_deref()));
+    }
     let output = answer(project, &verdict);
     // The process ends soon: freeing a large document piece by piece would only delay the answer.
     std::mem::forget((verdict, gate));
@@ -355,7 +360,7 @@ fn named_plainly(session: &str) -> String {
     print::one_line(&plain::text(session))
 }
 
-fn stop(payload: Payload, client: &'static dyn Client) -> Stop {
+fn stop(payload: Payload, client: &'static dyn Client, origin: Origin) -> Stop {
     let Payload { last_message, said, transcript, mark, .. } = payload;
     Stop {
         session: payload.session.as_deref().map(named_plainly),
@@ -364,7 +369,7 @@ fn stop(payload: Payload, client: &'static dyn Client) -> Stop {
         is_planning: payload.is_planning,
         client_cap: client.cap().map(|cap| (cap.most, cap.on_all)),
         time: client.time(),
-        told: ClientReport { client, last_message, said, transcript, mark },
+        told: ClientReport { client, last_message, said, transcript, mark, origin },
         delivery: None,
         received: None,
     }

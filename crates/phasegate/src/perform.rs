@@ -109,7 +109,7 @@ impl Asked<'_> {
         request::event(&self.action.name, self.caller, request::session(), params)
     }
 
-    /// Renders one of the texts of what is to be shown.
+    /// Renders one of the texts that the action shows.
     pub fn render(&self, shown: &Shown, text: TextId, event: &Event) -> Result<String, GateError> {
         match &shown.run {
             Some(run) => self.gate.show(self.workflow, run, text, event),

@@ -6,6 +6,7 @@ mod begin;
 mod broken;
 mod commit;
 mod consent;
+mod copies;
 mod create;
 mod document;
 mod effects;
@@ -14,6 +15,7 @@ mod ground;
 mod jobs;
 #[cfg(test)]
 mod on_memory;
+mod overheard;
 mod pin;
 mod put;
 mod repeat;
@@ -188,7 +190,7 @@ impl<'p> Runs<'p> {
     }
 }
 
-/// A project's gate: it acts on the runs, and sees to what has become of their jobs.
+/// A project's gate: it acts on the runs, and settles the jobs that have ended.
 pub struct Gate<'p> {
     runs: Runs<'p>,
     /// The journal line that this process wrote last: where its step did not take effect, because

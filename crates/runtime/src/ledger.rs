@@ -101,6 +101,9 @@ pub struct Position {
     /// What the last step that changed the document made of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intended: Option<Intended>,
+    /// What the run has come through, of what properties ask for: their names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<String>,
     /// The hash of a line that did not count, because somebody has edited the document meanwhile.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub taken_back: String,
@@ -191,6 +194,9 @@ pub struct Session {
     /// It is the run of a standing gate for the session that it is named after.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stands: Option<Stands>,
+    /// The digest of a copy of the document in a worktree, which was looked at and is not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy: Option<String>,
     /// What the user has not been told yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending_notices: Vec<String>,

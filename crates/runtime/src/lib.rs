@@ -19,6 +19,7 @@ pub mod jobs;
 pub mod journal;
 pub mod ledger;
 mod notify;
+pub mod origin;
 mod paths;
 pub mod paused;
 pub mod plain;

@@ -28,6 +28,12 @@ pub fn ancestors(most: usize) -> Vec<(String, u32)> {
     found
 }
 
+/// The name of a process, and the one that started it.
+pub fn name_and_parent(pid: u32) -> Option<(String, u32)> {
+    let (name, fields) = stat(pid)?;
+    Some((name, parent_in(&fields)?))
+}
+
 /// The process that started it, or the one that has taken its place.
 pub fn parent(pid: u32) -> Option<u32> {
     parent_in(&stat(pid)?.1)

@@ -128,7 +128,7 @@ pub fn upward(from: &Path) -> impl Iterator<Item = &Path> {
     let home = home.filter(|home| from.starts_with(home));
     let is_far = move |folder: &Path| {
         let is_beyond = top.is_some_and(|top| !folder.starts_with(top));
-        // A folder that holds nothing but the whole machine is nobody's project.
+        // The root of the file system is nobody's project.
         is_beyond
             || home.as_ref().is_some_and(|home| home.starts_with(folder))
             || folder.parent().is_none()

@@ -23,7 +23,7 @@ pub fn is_trusted(root: &Path, origin: &Origin, definition: &Identity) -> bool {
     own || is_consented(root, definition)
 }
 
-/// Whether the user has consented to a definition in this project, whoever has written it.
+/// Whether the user has consented to a definition in this project.
 pub fn is_consented(root: &Path, definition: &Identity) -> bool {
     variables::is_on(variables::TRUST_ALL)
         || place(root, definition).is_some_and(|place| place.is_file())

@@ -1,6 +1,8 @@
 //! What people are told when a stop is let go: one sentence for each outcome and each situation. The hook,
 //! `status`, the status line and the start of a session all use these words.
 
+use std::path::Path;
+
 use phasegate_engine::answer::{Answer, Outcome, Until};
 
 use crate::condition::Condition;
@@ -20,6 +22,8 @@ pub enum Because<'a> {
     Background(&'a str),
     /// Such work has taken too long to be waited for.
     TooLong,
+    /// An agent's shell has called the hook, for which nobody is asked to judge or to work.
+    Shell,
     /// The client is in plan mode: the agent may not write.
     PlanMode,
     /// What the run has waited for is there.
@@ -66,6 +70,10 @@ pub fn sentence(run: &str, phase: &str, because: Because) -> String {
         Because::TooLong => format!(
             "Run {run} has waited ten minutes for a shell of the client, and waits no longer. Send the \
              agent a message to go on."
+        ),
+        Because::Shell => format!(
+            "Run {run} starts no agent for a hook that was called from a shell; it does so when the client \
+             calls it."
         ),
         Because::PlanMode => format!(
             "Run {run} waits in phase {phase}: the client is in plan mode, so the agent may not write. It \
@@ -148,6 +156,24 @@ pub fn told(run: &str, phase: &str, answer: &Answer) -> Option<String> {
         (_, Some(message)) => message.clone(),
         (outcome, None) => sentence(run, phase, Because::Outcome(*outcome, *until)),
     })
+}
+
+/// That a copy of a document was edited, which is not read.
+pub fn copied(run: &str, copy: &Path, document: &Path) -> String {
+    let (copy, document) = (copy.display(), document.display());
+    format!(
+        "{copy} is a copy of the state document of run {run} and differs from it. It is not read: the document is \
+         {document}."
+    )
+}
+
+/// That a hook was called, but not by the client.
+pub fn called_from_shell(run: &str, hook: &str, session: Option<&str>, shell: &str) -> String {
+    let session = session.map(|session| format!(" as session {session}")).unwrap_or_default();
+    format!(
+        "`phasegate hook {hook}` was called from an agent's shell ({shell}){session}, not by the client. It did not \
+         change run {run}; `phasegate log {run}` shows who called."
+    )
 }
 
 /// That a gate stands, with what its workflow says about itself.

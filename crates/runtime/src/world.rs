@@ -17,6 +17,7 @@ use crate::checks::Checks;
 use crate::config::Sizes;
 use crate::git;
 use crate::jobs::{self, Record};
+use crate::origin::Origin;
 use crate::outside;
 use crate::paths::{Walk, inside, meant};
 use crate::project::Project;
@@ -37,9 +38,19 @@ pub struct ClientReport {
     pub transcript: Option<PathBuf>,
     /// What the transcript has once it is up to date, where it lags behind.
     pub mark: Option<String>,
+    /// Who has called: only a client's word counts.
+    pub origin: Origin,
 }
 
 impl ClientReport {
+    /// The agent's shell that has called in the place of the client.
+    pub fn shell(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Shell(shell) => Some(shell),
+            Origin::Client | Origin::Unknown => None,
+        }
+    }
+
     /// Whether the agent used a tool since it was last told to go on, as far as the transcript
     /// says.
     pub fn used_tools(&self) -> Option<bool> {

@@ -147,7 +147,12 @@ impl<'w> Deciding<'w> {
         if self.workflow.has_nothing_to_check(name) {
             return Ok(CheckResult { ok: true, ..CheckResult::default() }.to_json().to_value());
         }
-        let result = self.recorder.check(name).ok_or_else(|| Fault::needs(name))?;
+        let result = match self.recorder.check(name) {
+            Some(result) => result,
+            // For a property nothing is started: what has not run on this tree has not passed.
+            None if self.reached.is_some() => CheckResult::default(),
+            None => return Err(Fault::needs(name)),
+        };
         Ok(result.to_json().to_value())
     }
 
@@ -228,6 +233,11 @@ impl<'w> Deciding<'w> {
                 Some(Json::from(moves.collect::<Vec<_>>()).to_value())
             }
             "key" => Some(self.bound[self.visible - 1].key.to_value()),
+            name if let Some((_, value)) =
+                self.reached.iter().flatten().find(|(known, _)| *known == name) =>
+            {
+                Some(value.to_value())
+            }
             _ => {
                 let found = self.workflow.constants.iter().find(|(known, _)| known == name);
                 found.map(|(_, value)| value.to_value())

@@ -68,7 +68,7 @@ impl Deciding<'_> {
         Ok(Json::from(names))
     }
 
-    /// Whether an action would be accepted without its flags, or with those that the actor may set.
+    /// Whether an action would be accepted without its flags, or with the flags that the actor may set.
     fn would_accept(&mut self, action: &Action, given: &Json) -> Result<bool, Fault> {
         for flags in [false, true] {
             self.params = blank(action, given, self.actor, flags);

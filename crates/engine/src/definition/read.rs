@@ -33,9 +33,13 @@ impl Head {
         for name in &names {
             table.get_mut().remove(name.as_str());
         }
+        table.get_mut().remove(PROPERTY);
         Head::deserialize(table.into_deserializer())
     }
 }
+
+/// The key of the properties: the one list of tables at the root.
+const PROPERTY: &str = "property";
 
 /// Whether it has a key. To look at all of the few that there are is cheaper than to hash one.
 fn has(value: &Spanned<DeValue>, key: &str) -> bool {
@@ -106,6 +110,9 @@ impl<'i> Reader<'_, 'i> {
         let workers = self.kind(&mut root, "worker");
         let agents = self.kind(&mut root, "agent");
         let jobs = self.kind(&mut root, "job");
+        let properties = self.list(&mut root, PROPERTY, "properties");
+        let properties = properties.into_iter().flatten();
+        let properties = properties.filter_map(|it| self.read(it)).collect();
         let outer = self.machine(&mut root);
         let head = self.rest(root)?;
         Some(Definition {
@@ -123,6 +130,7 @@ impl<'i> Reader<'_, 'i> {
             workers,
             agents,
             jobs,
+            properties,
             unused: self.parts.unused(),
         })
     }
@@ -334,8 +342,8 @@ fn meant(message: &str) -> Option<&str> {
     // Tables are taken out before serde sees the rest, so it does not know their names.
     let tables = [
         "action", "agent", "any", "check", "choose", "codes", "command", "const", "events", "job",
-        "let", "machine", "move", "param", "phase", "record", "reviewer", "set", "state", "worker",
-        "write",
+        "let", "machine", "move", "param", "phase", "property", "record", "reviewer", "set",
+        "state", "worker", "write",
     ];
     let tables = tables.into_iter().filter(|_| known.contains(&"name") || known.contains(&"each"));
     closest(unknown, known.iter().copied().chain(tables))

@@ -60,7 +60,7 @@ impl JobSpec {
         self.run.expression().into_iter().chain(&self.each).chain(facts)
     }
 
-    /// A job of this kind with nothing but its commands.
+    /// A job of this kind with its commands alone.
     pub fn job(&self, id: String, run: Vec<CommandRun>) -> Job {
         Job {
             id,

@@ -15,7 +15,7 @@ pub struct Options {
     /// The workflow
     name: String,
     /// What to draw
-    #[arg(long, value_enum, default_value_t = FormatName::Mermaid)]
+    #[arg(long, value_enum, default_value_t = FormatName::Text)]
     format: FormatName,
     /// Mark the phase of this run
     #[arg(long)]
@@ -24,6 +24,10 @@ pub struct Options {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FormatName {
+    /// A drawing for the terminal
+    Text,
+    /// A picture
+    Svg,
     /// A state diagram for Markdown
     Mermaid,
     /// A graph for Graphviz
@@ -47,6 +51,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         }
     };
     let format = match options.format {
+        FormatName::Text => Format::Text,
+        FormatName::Svg => Format::Svg,
         FormatName::Mermaid => Format::Mermaid,
         FormatName::Dot => Format::Dot,
         FormatName::Table => Format::Table,

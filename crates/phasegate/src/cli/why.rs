@@ -92,6 +92,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     if line.trace.more > 0 {
         print::line(&format!("  and {} more", line.trace.more));
     }
+    for property in &line.trace.violated {
+        print::row(&format!("  {} property \"{property}\"", paint(Paint::Red, "violated:")));
+    }
     for step in &line.moves {
         print::row(&format!(
             "  moved: {} {} → {} by rule {}",

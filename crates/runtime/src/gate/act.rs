@@ -35,7 +35,7 @@ impl Runs<'_> {
 impl Gate<'_> {
     /// Puts an action to a run.
     pub fn act(&self, found: &Found, event: &Event) -> Result<Answered, GateError> {
-        // What has become of its agents comes before what is asked for now.
+        // The ends of its agents come before what is asked for now.
         self.settle_now(found)?;
         let told = self.claim(found, event)?;
         let mut answered = self.act_on(found, event, &ClientReport::default(), false)?;

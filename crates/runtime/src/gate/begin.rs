@@ -52,6 +52,8 @@ pub(super) struct Deferred {
     trace: Trace,
     readings: Vec<Reading>,
     effects: Vec<Effect>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    passed: Vec<String>,
     /// What its answer rests on.
     #[serde(default)]
     ruling: Option<Ruling>,
@@ -78,6 +80,7 @@ impl Deferred {
             trace: step.trace.clone(),
             readings: step.readings.clone(),
             effects: rest.cloned().collect(),
+            passed: step.passed.clone(),
             ruling: None,
         }
     }
@@ -216,7 +219,7 @@ impl Gate<'_> {
         attempt: &Attempt,
     ) -> Result<Then<Progress>, GateError> {
         let Deferred { event, answer, new, version, begins_again, effects, .. } = deferred;
-        let Deferred { from, to, moves, trace, readings, ruling, .. } = deferred;
+        let Deferred { from, to, moves, trace, readings, passed, ruling, .. } = deferred;
         open.asked = ruling.map(|ruling| Asked::Kept(ruling, answer.clone()));
         let document = match &new {
             Some(text) => Json::parse(text.as_bytes())
@@ -237,6 +240,7 @@ impl Gate<'_> {
             account: Account::default(),
             wants: None,
             effects,
+            passed,
         };
         let ended = job.ended.as_ref();
         let is_well = ended.is_some_and(|ended| ended.exit_code == Some(0));

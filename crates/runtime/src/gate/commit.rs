@@ -40,6 +40,7 @@ impl Gate<'_> {
         // What was noticed only now counts, too.
         run.tampered = open.run.ledger.tamper.count;
         run.last_review = open.run.ledger.work.last_review();
+        run.passed.clone_from(&open.run.ledger.position.passed);
         let world = self.world(&open.workflow, &open.ground, &open.run.ledger.work, told, attempt);
         let document = std::mem::take(&mut open.document);
         let mut step = decide(&open.workflow, document, event, &run, world);
@@ -104,6 +105,7 @@ impl Gate<'_> {
         if read.problem.is_none() {
             ledger.tamper.protected = protected(workflow, &step.document);
         }
+        ledger.position.passed.append(&mut step.passed);
         let ends = advance(ledger, workflow, &step);
         let phase = step.to.clone();
         let line = Line {

@@ -163,6 +163,8 @@ impl Gate<'_> {
             };
             let basis = Some(self.basis(&mut open, &Answer::accepted()));
             open.run.ledger.tamper.protected = protected(&open.workflow, &document);
+            let passed = step.iter().flat_map(|step| step.passed.iter().cloned());
+            open.run.ledger.position.passed.extend(passed);
             self.enlist(&mut open, event.actor, &effects)?;
             let mut writes = open.run.note(Line {
                 to: phase.clone(),

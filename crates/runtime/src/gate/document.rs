@@ -109,8 +109,9 @@ impl Runs<'_> {
         let seen = session.owner.as_ref().map(|owner| owner.seen);
         let last_review = found.ledger.work.last_review();
         let (name, spent) = (found.id.name.clone(), self.spent(found));
+        let passed = found.ledger.position.passed.clone();
         let facts = RunFacts { name, document, problem, reviews, tampered, ..RunFacts::default() };
-        RunFacts { spent, owner, seen, last_review, ..facts }
+        RunFacts { spent, owner, seen, last_review, passed, ..facts }
     }
 
     fn presume(&self, found: &Found, workflow: &Workflow, text: TextId) -> Result<Read, GateError> {

@@ -19,7 +19,7 @@ const NOWHERE: &str = ".phasegate/nowhere";
 pub(super) struct Ground {
     /// The folder that they are in.
     pub(super) site: PathBuf,
-    /// Patterns of those that count; all where there are none.
+    /// Patterns of the files that count; without any, all files do.
     pub(super) scope: Vec<String>,
 }
 

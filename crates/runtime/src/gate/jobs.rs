@@ -147,7 +147,7 @@ impl Gate<'_> {
         self.settle(&mut found)
     }
 
-    /// Puts what has become of the jobs of several runs to their rules; what failed.
+    /// Submits the ends of the jobs of several runs to their rules. Returns what failed.
     pub(super) fn settle_all(&self, runs: &mut [Found]) -> Vec<String> {
         let settled = runs.iter_mut().filter_map(|run| Some((self.settle(run).err()?, run)));
         settled.map(|(error, run)| format!("run {}: {error}", run.id)).collect()

@@ -234,7 +234,7 @@ impl Runs<'_> {
 }
 
 impl Gate<'_> {
-    /// What has become of runs that a session has lost, told once: one was cancelled, or given to another session.
+    /// How a session lost runs that it had, told once: one was cancelled, or given to another session.
     pub(super) fn lost(&self, runs: &[Found], session: Option<&str>) -> Vec<String> {
         let mut notes = Vec::new();
         for run in runs {
@@ -291,6 +291,19 @@ impl Gate<'_> {
     ) -> (Vec<String>, Vec<String>) {
         let (mut runs, mut faults) = self.find_open();
         faults.extend(self.settle_all(&mut runs));
+        if let Some(shell) = told.shell() {
+            let own = self.in_order(runs, Some(session)).into_iter();
+            let own =
+                own.filter(|(run, standing)| *standing == Standing::Own && self.is_working(run));
+            let mut notes = Vec::new();
+            for (run, _) in own {
+                match self.overhear_sign(&run, &heard.name, session, shell) {
+                    Ok(said) => notes.extend(said),
+                    Err(error) => faults.push(format!("run {}: {error}", run.id)),
+                }
+            }
+            return (notes, faults);
+        }
         faults.extend(self.note_baseline(session).filter(|_| sign != Sign::Ended));
         let mut notes = Vec::new();
         if sign == Sign::Started {

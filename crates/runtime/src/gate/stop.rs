@@ -94,8 +94,13 @@ impl Gate<'_> {
     pub fn stop(&self, stop: &Stop) -> Verdict {
         let (mut runs, mut faults) = self.find_open();
         faults.extend(self.settle_all(&mut runs));
-        let mut notes = self.lost(&runs, stop.session.as_deref());
-        notes.extend(self.attested(&runs, stop.session.as_deref()));
+        let mut notes = Vec::new();
+        // What is said once is for the client, whose user reads it.
+        let is_heard = stop.told.shell().is_none();
+        if is_heard {
+            notes.extend(self.lost(&runs, stop.session.as_deref()));
+            notes.extend(self.attested(&runs, stop.session.as_deref()));
+        }
         let mut verdict = Verdict { answers: Vec::new(), faults, notes };
         let runs = self.in_order(runs, stop.session.as_deref());
         let insisting = |(run, _): &(Found, Standing)| run.ledger.has_blocked(&stop.session);
@@ -128,7 +133,7 @@ impl Gate<'_> {
                 }
             }
         }
-        if let Some(session) = &stop.session {
+        if let Some(session) = stop.session.as_ref().filter(|_| is_heard) {
             verdict.notes.extend(self.fallen_since(session));
         }
         // A session that has nothing else to do hears of what waits for somebody.
@@ -205,10 +210,14 @@ impl Gate<'_> {
         if open.run.ledger.session.cancelled.is_some() || foreign {
             return Ok(Then::Nothing(Progress::Done(None)));
         }
+        if let Some(shell) = stop.told.shell() {
+            return self.overhear_stop(open, stop, attempt, shell);
+        }
         if let Some(answered) = delivered_before(&open, stop) {
             return Ok(Then::Nothing(Progress::Done(Some(answered))));
         }
         open.run.ledger.session.fired = Some(now);
+        self.note_copy(&mut open);
         if let Some(answer) = self.held_off(&open) {
             return Ok(pass(open, &event, answer));
         }
@@ -363,7 +372,7 @@ fn judges(step: &Step) -> bool {
 }
 
 /// Whether a step has an agent begin to work or to judge. In plan mode nobody has asked for that.
-fn starts_agent(step: &Step) -> bool {
+pub(super) fn starts_agent(step: &Step) -> bool {
     step.wants.as_ref().is_some_and(|job| job.manner.bound != Bound::Tree)
         || step.effects.iter().any(|effect| matches!(effect, Effect::Start(_)))
 }
@@ -387,7 +396,7 @@ fn delivered_before(open: &Open, stop: &Stop) -> Option<Answered> {
 }
 
 /// Whether another hook's block caused the stop, so that it is not ours to answer.
-fn foreign_loop(reentry: Reentry, stop: &Stop, ours: bool) -> bool {
+pub(super) fn foreign_loop(reentry: Reentry, stop: &Stop, ours: bool) -> bool {
     stop.after_block == Some(true)
         && match reentry {
             Reentry::Always => false,

@@ -222,7 +222,7 @@ impl<'a> Open<'a> {
 }
 
 impl Gate<'_> {
-    /// Locks a run and loads its ledger, has something decided, and writes what comes of it. Where
+    /// Locks a run and loads its ledger, lets the caller decide, and writes the result. Where
     /// somebody edits the document in the meantime, all of it happens again.
     pub(super) fn within<T>(
         &self,
@@ -281,7 +281,7 @@ impl Gate<'_> {
                 None => told.extend(written.notes),
             }
         }
-        Err(GateError::Other(format!("{} is changed again and again", found.place)))
+        Err(GateError::Other(format!("{} keeps changing", found.place)))
     }
 
     /// Removes what is left of a run that never began: its process died before its first line.

@@ -123,6 +123,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             begins_with: None,
             finished: old.finished,
             intended: None,
+            passed: Vec::new(),
             taken_back: String::new(),
         },
         definition: Pinned {
@@ -147,6 +148,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             waits: Waits::default(),
             paused: None,
             stands: None,
+            copy: None,
             pending_notices: old.untold,
         },
         work: Work {

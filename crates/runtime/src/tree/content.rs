@@ -135,7 +135,7 @@ impl Look {
         files
     }
 
-    /// Files as they are, and those that cannot be read: the path, what is known of it, and why.
+    /// Files as they are, and the unreadable ones: the path, what is known of it, and why.
     fn gather(&self, paths: &[&String], memory: &mut Memory) -> (Folder, Vec<Unread>) {
         let (mut files, mut unread) = (Folder::default(), Vec::new());
         for path in paths {

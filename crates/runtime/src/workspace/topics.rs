@@ -231,7 +231,7 @@ impl Topic {
         if new > MAX_BYTES {
             let size = new >> 20;
             return Err(io::Error::other(format!(
-                "the messages have {size} MB, which is too large"
+                "the messages are {size} MB, which is too large"
             )));
         }
         let mut text = vec![0; usize::try_from(new).map_err(io::Error::other)?];
