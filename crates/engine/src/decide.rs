@@ -11,7 +11,7 @@ mod possible;
 mod properties;
 mod rules;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -129,10 +129,23 @@ pub fn decide(
     run: &RunFacts,
     evidence: Arc<dyn Evidence>,
 ) -> Step {
+    decide_supposing(workflow, document, event, run, evidence, &BTreeMap::new())
+}
+
+/// Decides as if these parts of guards came out so, whatever is looked up.
+pub(crate) fn decide_supposing(
+    workflow: &Workflow,
+    document: Json,
+    event: &Event,
+    run: &RunFacts,
+    evidence: Arc<dyn Evidence>,
+    supposed: &BTreeMap<String, bool>,
+) -> Step {
     let recorder = Arc::new(Recorder::new(evidence));
     let env = environment(&recorder, &workflow.records);
     let from = phase_name(workflow, &document);
     let mut deciding = Deciding::new(workflow, &env, &recorder, document, event, run);
+    deciding.supposed.clone_from(supposed);
     let fits = deciding.declare();
     // Taken only now: a document that is shared would be copied to be declared.
     let original = deciding.document.clone();
@@ -299,6 +312,8 @@ struct Deciding<'w> {
     trial: bool,
     /// What would not be done, whatever the rules say.
     held: Held,
+    /// Parts of guards that come out so, whatever is looked up.
+    supposed: BTreeMap<String, bool>,
     /// What the step has come to, while properties are looked at.
     reached: Option<[(&'static str, Json); 3]>,
     /// The properties whose `pass` has held, by name.
@@ -348,6 +363,7 @@ impl<'w> Deciding<'w> {
             started: Vec::new(),
             trial: false,
             held: Held::of(run),
+            supposed: BTreeMap::new(),
             reached: None,
             passed: run.passed.clone(),
         }

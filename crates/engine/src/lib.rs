@@ -25,6 +25,7 @@ pub mod job;
 pub mod json;
 pub mod lint;
 mod markdown;
+pub mod missing;
 pub mod mutate;
 mod names;
 pub mod patch;

@@ -1,6 +1,7 @@
 //! The one way that every event takes: find the run, lock it, load it, decide, commit, answer.
 
 mod act;
+mod asked;
 mod basis;
 mod begin;
 mod broken;
@@ -13,6 +14,7 @@ mod effects;
 mod find;
 mod ground;
 mod jobs;
+mod now;
 #[cfg(test)]
 mod on_memory;
 mod overheard;
@@ -52,6 +54,7 @@ use crate::workspace::{Documents, Workspace};
 
 pub use crate::ledger::LEASE;
 pub use find::{Found, Listed};
+pub use now::Now;
 pub use replay::{Comparison, Decided, Replay};
 pub use runs::Report;
 pub use sessions::{Sign, Standing};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use phasegate_engine::answer::Answer;
+use phasegate_engine::resolve::{Expressions, Overrides, resolve};
 use phasegate_engine::workflow::Workflow;
 use phasegate_runtime::gate::{Comparison, Decided, Found, Runs};
 use phasegate_runtime::project::Project;
@@ -73,9 +74,14 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
 }
 
 fn another(project: &Project, what: &str) -> Result<Arc<Workflow>, Failed> {
-    let entry = named(project, what)?;
-    let loaded = project.load(&entry);
-    loaded.map_err(|error| Failed(format!("{what}: {error}")))
+    let bundle = named(project, what)?.bundle()?;
+    let resolved = |overrides: &Overrides| {
+        let resolved = resolve(&bundle, overrides, Expressions::Checked);
+        resolved.map_err(|found| Failed(found.render(print::colour_stderr())))
+    };
+    // A file may have any name; what is configured is configured for the workflow.
+    let name = resolved(&Overrides::default())?.name;
+    Ok(Arc::new(resolved(&project.config.overrides(&name))?))
 }
 
 impl Tally {

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use clap::Args;
 use phasegate_engine::answer::Outcome as Answered;
 use phasegate_engine::step::Tried;
-use phasegate_runtime::gate::Runs;
+use phasegate_runtime::gate::{Found, Now, Runs};
 use phasegate_runtime::journal::Line;
 use phasegate_runtime::project::Project;
+use serde_json::{Value, json};
 
 use super::{Failed, Outcome, shown_run, when};
 use crate::print::{self, Paint, paint};
@@ -16,6 +17,9 @@ use crate::print::{self, Paint, paint};
 pub struct Options {
     /// The run, as WORKFLOW/NAME; by default the one that decided last
     run: Option<String>,
+    /// Show what a stop would be answered now, and what would open the gate; nothing is written or started
+    #[arg(long)]
+    now: bool,
     /// Show the `always` rules that did not hold, too
     #[arg(long)]
     all: bool,
@@ -27,6 +31,9 @@ pub struct Options {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Runs::new(project);
     let run = shown_run(&gate, options.run.as_deref())?;
+    if options.now {
+        return now(&gate, &run, options);
+    }
     // From the end, and no further than to what is said: a journal may be years old.
     let read = || gate.journal_backwards(&run).filter_map(Result::ok);
     let lines = || read().filter_map(|line| serde_json::from_str::<Line>(&line).ok());
@@ -112,6 +119,64 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::row(&format!("note: {note}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a stop would be answered now.
+fn now(gate: &Runs, run: &Found, options: &Options) -> Outcome {
+    let now = gate.now(run)?;
+    if options.json {
+        print::json(&told_now(run, &now));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let answer = match &now.waits_for {
+        Some(job) => format!("{job} would run first"),
+        None => paint(Paint::Bold, &now.answer.to_string()),
+    };
+    print::row(&format!("{}: a stop now: {answer}", run.id));
+    if let (Some(text), None) = (now.answer.text(), &now.waits_for) {
+        print::line("");
+        indented(text);
+    }
+    if now.is_stuck {
+        print::line(
+            "\nNothing has changed since the agent was told to go on: a stop that follows is let go as stuck.",
+        );
+    }
+    if let Some(step) = now.step.as_ref().filter(|_| options.all) {
+        print::line(&format!("\n{}", paint(Paint::Bold, "Rules, in the order of trying")));
+        step.trace.tried.iter().for_each(rule);
+    }
+    if now.ways.is_empty() {
+        if now.answer.is_block() {
+            print::line("\nNo change of at most three facts opens the gate.");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    print::line(&format!("\n{}", paint(Paint::Bold, "What would open the gate")));
+    for (number, way) in now.ways.iter().enumerate() {
+        let by = if way.by_agent() { "" } else { "  (not by the agent alone)" };
+        print::row(&format!("  {}. {}{by}", number + 1, way.answer));
+        for fact in &way.facts {
+            print::row(&format!("     {}", fact.text));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The same as JSON, for programs.
+pub fn told_now(run: &Found, now: &Now) -> Value {
+    let ways = now.ways.iter().map(|way| {
+        let facts = way.facts.iter();
+        let facts = facts.map(|fact| json!({ "fact": fact.text, "by_agent": fact.by_agent }));
+        json!({ "answer": way.answer, "by_agent": way.by_agent(), "facts": facts.collect::<Vec<_>>() })
+    });
+    json!({
+        "run": run.id.to_string(),
+        "answer": now.answer,
+        "waits_for": now.waits_for,
+        "stuck": now.is_stuck,
+        "ways": ways.collect::<Vec<_>>(),
+    })
 }
 
 fn indented(text: &str) {

@@ -6,15 +6,14 @@
 use std::sync::Arc;
 
 use phasegate_engine::answer::Answer;
-use phasegate_engine::decide::RunFacts;
 use phasegate_engine::digest::digest;
-use phasegate_engine::evidence::{Account, Reading};
+use phasegate_engine::evidence::Reading;
 use phasegate_engine::json::Json;
-use phasegate_engine::scene::{SCHEMA, Scene, fingerprint, heard};
-use phasegate_engine::step::{Event, Step};
+use phasegate_engine::scene::{SCHEMA, Scene};
 use serde::Serialize;
 
 use super::Gate;
+use super::asked::{Asked, Question};
 use super::transaction::Open;
 use crate::config::Keep;
 use crate::governor::{Limits, Tally};
@@ -28,53 +27,6 @@ const MAX_DOCUMENT: usize = 4 << 20;
 
 /// How much evidence is kept of one run.
 const MAX_RUN: u64 = 256 << 20;
-
-/// What the rules were asked and answered, before the gate has had its say.
-pub(super) enum Asked {
-    /// In this transaction.
-    Now(Box<Question>),
-    /// It is kept already, with what they answered.
-    Kept(Ruling, Answer),
-}
-
-/// What the rules were asked in this transaction.
-pub(super) struct Question {
-    event: Event,
-    run: RunFacts,
-    seen: Account,
-    answer: Answer,
-    step: String,
-    /// The text of the document, where it was not read.
-    text: Option<Vec<u8>>,
-}
-
-impl Asked {
-    /// What the rules were asked, and the step that they want.
-    pub(super) fn new(event: &Event, run: RunFacts, step: &mut Step) -> Asked {
-        Asked::Now(Box::new(Question {
-            event: event.clone(),
-            run,
-            seen: std::mem::take(&mut step.account),
-            answer: heard(event, step),
-            step: fingerprint(step),
-            text: None,
-        }))
-    }
-
-    /// The same about a document that is not there yet.
-    pub(super) fn beginning(
-        event: &Event,
-        run: RunFacts,
-        step: &mut Step,
-        document: &Json,
-    ) -> Asked {
-        let mut asked = Asked::new(event, run, step);
-        if let Asked::Now(question) = &mut asked {
-            question.text = Some(document.to_text(None).into_bytes());
-        }
-        asked
-    }
-}
 
 /// What the gate knew when it gave another answer than the rules.
 #[derive(Serialize)]

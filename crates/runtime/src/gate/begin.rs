@@ -18,7 +18,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Move, Step, Trace};
 use serde::{Deserialize, Serialize};
 
-use super::basis::Asked;
+use super::asked::Asked;
 use super::jobs::answered_to;
 use super::put::{Attempt, Progress, refusal};
 use super::repeat::follow;

@@ -11,7 +11,7 @@ use phasegate_engine::job::Bound;
 use phasegate_engine::step::{Actor, Effect, Event, Step};
 use phasegate_engine::workflow::Workflow;
 
-use super::basis::Asked;
+use super::asked::Asked;
 use super::put::{Attempt, Progress, refusal};
 use super::repeat::follow;
 use super::standing::note_done;

@@ -11,7 +11,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 use phasegate_engine::workflow::{TextId, Workflow};
 
-use super::basis::Asked;
+use super::asked::Asked;
 use super::begin::{Deferred, begun, list};
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};

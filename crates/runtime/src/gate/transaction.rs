@@ -19,7 +19,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
-use super::basis::Asked;
+use super::asked::Asked;
 use super::document::{Read, restyle};
 use super::ground::Ground;
 use super::stored::{Stored, contradiction};
