@@ -544,8 +544,14 @@ fn the_books_are_kept_by_the_rules_alone() {
     let said = tasks.stop();
     said.allows_saying("does not count");
     said.allows_saying("`actors` was changed");
-    tasks.is_in("review").refused(&["accept-changes", "--reason", "why not"], "is for people");
-    assert_eq!(tasks.by_hand(&["accept-changes", "--reason", "I did"]).code, Some(0));
+    let accept = ["accept", "task/greet", "--reason", "I did"];
+    let ran = tasks.is_in("review").scene.run(&accept);
+    assert!(ran.code != Some(0) && ran.stderr.contains("for people"), "{ran:?}");
+    // What the document says of it counts for nothing.
+    state["accepted_changes"] = json!(99);
+    tasks.file("state.json", state.to_string());
+    tasks.refused(&["test"], "does not count");
+    assert_eq!(tasks.scene.by_hand(&accept).code, Some(0));
     tasks.refused(&["test"], "stale");
     state.as_object_mut().unwrap().remove("actors");
     tasks.file("state.json", state.to_string());
@@ -569,7 +575,8 @@ fn a_configured_reviewer_is_the_only_one() {
     state["actors"]["review"]["made"] = json!(made);
     tasks.file("state.json", state.to_string());
     tasks.refused(&["next"], "does not count");
-    assert_eq!(tasks.by_hand(&["accept-changes", "--reason", "put right"]).code, Some(0));
+    let accept = ["accept", "task/greet", "--reason", "put right"];
+    assert_eq!(tasks.scene.by_hand(&accept).code, Some(0));
     let review = format!("echo '{{\"ok\": true}}' > {DIR}/review/code-review.json\n");
     tasks.scene.file("home/reviewer.sh", format!("cat > home/told; {review}"));
     tasks.ok(&["review", "code"]);

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::trace::Seen;
+use crate::trace::{Op, Seen};
 
 /// The list, and which of its rows were needed.
 pub struct Differences {
     rows: Vec<(Row, AtomicBool)>,
     partings: Vec<(Parting, AtomicBool)>,
+    gone: Vec<(Gone, AtomicBool)>,
     /// Whether a run was told that its definition has changed.
     noted: AtomicBool,
 }
@@ -45,6 +46,16 @@ struct File {
     difference: Vec<Row>,
     #[serde(default)]
     parting: Vec<Parting>,
+    #[serde(default)]
+    gone: Vec<Gone>,
+}
+
+/// A command of 0.1.0 that there is no longer: steps that give it are left out.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Gone {
+    command: String,
+    why: String,
 }
 
 /// A step of a trace that is decided otherwise on purpose: what follows it there has another beginning.
@@ -78,8 +89,22 @@ impl Differences {
             assert!(row.why.len() > 10, "{} needs a reason", row.trace);
             (row, AtomicBool::new(false))
         });
+        let gone = file.gone.into_iter().map(|row| {
+            assert!(row.why.len() > 10, "{} needs a reason", row.command);
+            (row, AtomicBool::new(false))
+        });
         let noted = AtomicBool::new(false);
-        Differences { rows: rows.collect(), partings: partings.collect(), noted }
+        let (rows, partings, gone) = (rows.collect(), partings.collect(), gone.collect());
+        Differences { rows, partings, gone, noted }
+    }
+
+    /// Whether a step gives a command that there is no longer.
+    pub fn is_gone(&self, op: &Op) -> bool {
+        let Op::Run { args, .. } = op else { return false };
+        let line = format!("{} ", args.join(" "));
+        let found =
+            self.gone.iter().find(|(row, _)| line.starts_with(&format!("{} ", row.command)));
+        found.inspect(|(_, used)| used.store(true, Ordering::Relaxed)).is_some()
     }
 
     /// Whether a step that differs does so on purpose.
@@ -156,6 +181,8 @@ impl Differences {
         let rows = self.rows.iter().filter(|(_, used)| is_unused(used));
         let partings = self.partings.iter().filter(|(_, used)| is_unused(used));
         let partings = partings.map(|(row, _)| format!("{} step {}", row.trace, row.step));
-        rows.map(|(row, _)| row.was.clone()).chain(partings).collect()
+        let gone = self.gone.iter().filter(|(_, used)| is_unused(used));
+        let gone = gone.map(|(row, _)| row.command.clone());
+        rows.map(|(row, _)| row.was.clone()).chain(partings).chain(gone).collect()
     }
 }

@@ -67,6 +67,9 @@ fn play(
     let mut stage = Stage::new(Path::new(BINARY), trace);
     plant(&stage);
     for (number, step) in trace.steps.iter().enumerate() {
+        if differences.is_gone(&step.op) {
+            continue;
+        }
         // 0.1.0 did not decide about a stop that another hook's block had caused. Today it is decided, and only
         // the block is withheld: what follows in the trace has another beginning.
         if as_it_was::was_undecided(&step.seen) {

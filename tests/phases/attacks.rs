@@ -264,7 +264,8 @@ fn the_books_are_kept_by_the_rules_and_by_nobody_else() {
     assert!(shown.contains("was changed from") && shown.contains("not by Phasegate"), "{shown}");
     assert!(shown.contains("BOOKS CHANGED"), "{shown}");
     assert_eq!(phases.task()["phase"], "running");
-    phases.refused(&["accept", "--reason", "x"], "is for people");
+    let ran = phases.scene.run(&["accept", RUN, "--reason", "x"]);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
     task["phases"][0]["status"] = json!("APPROVED");
     task["phases"][1]["status"] = json!("PENDING");
     phases.scene.file(&format!("{}/task.json", super::DIR), task.to_string());
@@ -273,11 +274,32 @@ fn the_books_are_kept_by_the_rules_and_by_nobody_else() {
     // A person puts it right, and says so.
     task["phases"][0]["status"] = json!("ACTIVE");
     phases.scene.file(&format!("{}/task.json", super::DIR), task.to_string());
-    let ran = phases.by_person(&["accept", "web", "--reason", "it was me"]);
+    let ran = phases.scene.by_hand(&["accept", RUN, "--reason", "it was me"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     phases.ok(&["deploy", "--prompt", "x"]);
     phases.becomes(0, "APPROVED");
     phases.ok(&["advance"]);
+}
+
+#[test]
+fn who_changes_the_books_does_not_accept_that_too() {
+    let phases = Phases::new();
+    let mut task = phases.task();
+    task["accepted_changes"] = json!(99);
+    for step in task["phases"].as_array_mut().unwrap() {
+        step["status"] = json!("COMPLETED");
+    }
+    let document = format!("{}/task.json", super::DIR);
+    phases.scene.file(&document, task.to_string());
+    phases.refused(&["deploy", "--prompt", "x"], "BOOKS CHANGED");
+    phases.stop(false).allows_saying("BOOKS CHANGED");
+    assert_eq!(phases.task()["phase"], "running");
+    // Nor after a person has accepted an earlier change.
+    let accept = ["accept", RUN, "--reason", "it was me"];
+    assert_eq!(phases.scene.by_hand(&accept).code, Some(0));
+    task["phases"][0]["status"] = json!("APPROVED");
+    phases.scene.file(&document, task.to_string());
+    phases.refused(&["advance"], "BOOKS CHANGED");
 }
 
 #[test]

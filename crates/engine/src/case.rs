@@ -98,6 +98,9 @@ pub struct Case {
     /// How often somebody else has changed a protected field.
     #[serde(default)]
     pub tampered: u64,
+    /// How many of those changes a person has accepted.
+    #[serde(default)]
+    pub accepted: u64,
     /// Why the state is presumed.
     pub problem: Option<String>,
     /// The session that asks, the one that owns the run, and when that last gave a sign of life.
@@ -359,6 +362,7 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
     let (owner, spent, passed) = (case.owner.clone(), case.spent.clone(), case.passed.clone());
     let facts =
         RunFacts { name, document: place, problem, reviews, tampered, ..RunFacts::default() };
-    let run = RunFacts { owner, seen, last_review, spent, passed, ..facts };
+    let unaccepted = tampered.saturating_sub(case.accepted);
+    let run = RunFacts { unaccepted, owner, seen, last_review, spent, passed, ..facts };
     Ok(decide(&configured, document, &event, &run, Arc::new(evidence)))
 }

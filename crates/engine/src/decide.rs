@@ -55,6 +55,8 @@ pub struct RunFacts {
     pub reviews: u64,
     /// How often somebody else has changed a protected field.
     pub tampered: u64,
+    /// How many of those changes no person has accepted.
+    pub unaccepted: u64,
     /// How many other runs of the workflow are open; told only where a run begins.
     pub others: u64,
     /// The session that owns the run, while that is alive.
@@ -92,6 +94,7 @@ impl RunFacts {
             ("dir", Json::from(dir)),
             ("reviews", Json::from(i64::try_from(self.reviews).unwrap_or(i64::MAX))),
             ("tampered", Json::from(i64::try_from(self.tampered).unwrap_or(i64::MAX))),
+            ("unaccepted", Json::from(i64::try_from(self.unaccepted).unwrap_or(i64::MAX))),
             ("others", Json::from(i64::try_from(self.others).unwrap_or(i64::MAX))),
             ("problem", self.problem.as_deref().map_or(Json::Null, Json::from)),
             ("owner", self.owner.as_deref().map_or(Json::Null, Json::from)),

@@ -184,7 +184,7 @@ pub enum OnTamper {
     Tell,
     /// The agent is also held before that, and nobody else ends the run by its phase.
     Hold,
-    /// The rules decide, by `run.tampered`; nothing is put back.
+    /// The rules decide, by `run.unaccepted`; nothing is put back.
     Rules,
 }
 

@@ -19,7 +19,7 @@ pub const GIVEN: &[(&str, &str)] = &[
     ("state", "the state document"),
     (
         "run",
-        "run.name, run.workflow, run.document (its path), run.dir (its folder), run.reviews (how many were begun), run.tampered (how often somebody else changed a protected field), run.others (how many other runs of the workflow are open when it begins), run.problem (why the state is presumed), run.obstacle (why no agent can be started now)",
+        "run.name, run.workflow, run.document (its path), run.dir (its folder), run.reviews (how many were begun), run.tampered (how often somebody else changed a protected field), run.unaccepted (how many of those changes no person has accepted), run.others (how many other runs of the workflow are open when it begins), run.problem (why the state is presumed), run.obstacle (why no agent can be started now)",
     ),
     (
         "event",

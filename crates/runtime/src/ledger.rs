@@ -162,7 +162,12 @@ impl Tamper {
 
     /// Whether there are changes that no person has accepted.
     pub fn is_open(&self) -> bool {
-        self.count > self.accepted
+        self.unaccepted() > 0
+    }
+
+    /// How many changes no person has accepted.
+    pub fn unaccepted(&self) -> u64 {
+        self.count.saturating_sub(self.accepted)
     }
 }
 

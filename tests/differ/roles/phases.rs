@@ -118,7 +118,7 @@ pub fn next(dice: &mut Dice, stage: &Stage) -> Vec<Op> {
         7 => person(&["phases", "reject", "--reason", "no"]),
         8 => agent(&["phases", "verdict", "--verdict", "approved"]),
         9 if dice.percent(20) => set(DOCUMENT, "phases.0.status", json!("APPROVED")),
-        10 => person(&["phases", "accept", "--reason", "fine"]),
+        10 => person(&["phases", "approve", "--reason", "fine"]),
         _ => noise(dice, "phases/web", "notes.json"),
     }]
 }

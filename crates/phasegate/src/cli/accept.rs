@@ -31,15 +31,13 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Gate::new(project);
     let run = chosen_run(&gate, options.run.as_deref())?;
     let reason = || params([("reason".to_string(), Json::from(options.reason.as_str()))]);
-    let is_tampered = run.ledger.tamper.is_open();
-    if is_tampered {
-        gate.accept_changes(&run, &Event { params: reason(), ..event("accept-changes") })?;
-        for change in &run.ledger.tamper.changes {
-            print::line(&format!("Accepted: {change}."));
-        }
+    let event_of = |name| Event { params: reason(), ..event(name) };
+    let accepted = gate.accept_changes(&run, &event_of("accept-changes"))?;
+    for change in &accepted {
+        print::line(&format!("Accepted: {change}."));
     }
     if gate.is_outdated(&run).is_none() {
-        if !is_tampered {
+        if accepted.is_empty() {
             let id = &run.id;
             print::line(&format!(
                 "Run {id} already follows the present definition, and nothing else was changed from outside."
@@ -47,8 +45,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let event = Event { params: reason(), ..event("accept-definition") };
-    gate.accept_definition(&run, &event)?;
+    gate.accept_definition(&run, &event_of("accept-definition"))?;
     print::line(&format!("Run {} now follows the present definition.", run.id));
     let workflow = gate.workflow(&run.id.workflow)?;
     if !gate.is_trusted(&workflow) {

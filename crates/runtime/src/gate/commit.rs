@@ -39,6 +39,7 @@ impl Gate<'_> {
         let mut run = self.run_facts(open.run.found, &open.ground, open.read.problem.clone());
         // What was noticed only now counts, too.
         run.tampered = open.run.ledger.tamper.count;
+        run.unaccepted = open.run.ledger.tamper.unaccepted();
         run.last_review = open.run.ledger.work.last_review();
         run.passed.clone_from(&open.run.ledger.position.passed);
         let world = self.world(&open.workflow, &open.ground, &open.run.ledger.work, told, attempt);

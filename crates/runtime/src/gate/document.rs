@@ -110,8 +110,9 @@ impl Runs<'_> {
         let last_review = found.ledger.work.last_review();
         let (name, spent) = (found.id.name.clone(), self.spent(found));
         let passed = found.ledger.position.passed.clone();
+        let unaccepted = found.ledger.tamper.unaccepted();
         let facts = RunFacts { name, document, problem, reviews, tampered, ..RunFacts::default() };
-        RunFacts { spent, owner, seen, last_review, passed, ..facts }
+        RunFacts { unaccepted, spent, owner, seen, last_review, passed, ..facts }
     }
 
     fn presume(&self, found: &Found, workflow: &Workflow, text: TextId) -> Result<Read, GateError> {

@@ -1,12 +1,15 @@
 //! A run that was tampered with does not end as done before a person has accepted it.
 
+use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome, Until};
+use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::OnTamper;
 use phasegate_engine::step::{Event, Step};
 
-use super::transaction::Open;
+use super::transaction::{Open, Then, line_about};
 use super::{Found, Gate, GateError};
-use crate::ledger::Ledger;
+use crate::journal::Line;
+use crate::ledger::{Ledger, Tampered};
 use crate::words::{Because, sentence};
 
 /// Does not let a run end as done that was tampered with, before a person has accepted it.
@@ -37,20 +40,50 @@ pub(super) fn withhold(open: &mut Open, event: &Event, step: &mut Step) {
 }
 
 impl Gate<'_> {
-    /// A person accepts what somebody else has changed: the run may end as done, or has.
-    pub fn accept_changes(&self, found: &Found, event: &Event) -> Result<(), GateError> {
-        self.note(found, event, |run, _| {
-            let Ledger { tamper, position, session, .. } = &mut run.ledger;
-            tamper.accepted = tamper.count;
-            tamper.changes.clear();
-            position.ended_by_hand = false;
-            let withheld = [Some(Outcome::Waiting), Some(Outcome::Aborted)];
-            if let (Some(last), Some(_)) = (&mut session.last, &position.finished)
-                && withheld.contains(&last.answer.outcome())
-            {
-                last.answer = Answer::allow(Outcome::Done);
+    /// A person accepts what somebody else has changed, also what nobody has noticed yet: the run may end as done,
+    /// or has. The changes that were accepted, the last ones.
+    pub fn accept_changes(&self, found: &Found, event: &Event) -> Result<Vec<Tampered>, GateError> {
+        let seen = self.within_open(found, |mut open| {
+            if !open.run.ledger.tamper.is_open() {
+                return Ok(Then::Nothing(Vec::new()));
             }
-            Ok(())
-        })
+            let accepted = accept(&mut open.run.ledger);
+            let phase = phase_name(&open.workflow, &open.document);
+            let line = Line {
+                from: phase.clone(),
+                to: phase,
+                before: open.before.clone(),
+                after: open.before,
+                ..line_about(event.clone(), Timestamp::now())
+            };
+            Ok(Then::Write(open.run.note(line), accepted))
+        });
+        match seen {
+            Ok((accepted, _)) => Ok(accepted),
+            // Without its definition or its document there is nothing to notice: the rest can be accepted.
+            Err(_) if found.ledger.tamper.is_open() => {
+                let mut accepted = Vec::new();
+                self.note(found, event, |run, _| {
+                    accepted = accept(&mut run.ledger);
+                    Ok(())
+                })?;
+                Ok(accepted)
+            }
+            Err(GateError::Over) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
+}
+
+fn accept(ledger: &mut Ledger) -> Vec<Tampered> {
+    let Ledger { tamper, position, session, .. } = ledger;
+    tamper.accepted = tamper.count;
+    position.ended_by_hand = false;
+    let withheld = [Some(Outcome::Waiting), Some(Outcome::Aborted)];
+    if let (Some(last), Some(_)) = (&mut session.last, &position.finished)
+        && withheld.contains(&last.answer.outcome())
+    {
+        last.answer = Answer::allow(Outcome::Done);
+    }
+    std::mem::take(&mut tamper.changes)
 }
