@@ -26,6 +26,7 @@ mod kill_points;
 mod loops;
 mod machines;
 mod notifications;
+mod now;
 mod outputs;
 mod outside;
 mod own_gate;

@@ -25,7 +25,7 @@ fn shipping(config: &str) -> Scene {
     let scene = Scene::new();
     scene.file(".phasegate/workflows/ship.toml", SHIP);
     scene.file(".phasegate/config.toml", config);
-    scene.ok_by_hand(&["start", "ship", "web"]);
+    scene.ok_by_hand(&["start", "ship"]);
     scene
 }
 
@@ -46,7 +46,7 @@ fn replayed(scene: &Scene, args: &[&str]) -> (Option<i32>, Value) {
     (ran.code, told.unwrap_or_else(|error| panic!("{error}: {ran:?}")))
 }
 
-const RUN: &str = ".phasegate/runs/ship/web";
+const RUN: &str = ".phasegate/runs/ship/ship";
 
 /// The pieces of evidence of the run.
 fn pieces(scene: &Scene) -> Vec<std::path::PathBuf> {
@@ -59,10 +59,14 @@ fn a_run_is_decided_again_with_its_own_definition() {
     let scene = shipped("");
     // Nothing of what the lines rest on is looked up any more.
     std::fs::remove_file(scene.path("finished")).unwrap();
-    std::fs::remove_file(scene.path("ship/web.json")).unwrap();
+    std::fs::remove_file(scene.path("ship/ship.json")).unwrap();
     scene.file(".phasegate/workflows/ship.toml", SHIP.replace("yes", "perhaps"));
-    let (code, told) = replayed(&scene, &["ship/web"]);
-    assert_eq!((code, &told["same"], &told["decisions"]), (Some(0), &json!(3), &json!(3)), "{told:#}");
+    let (code, told) = replayed(&scene, &["ship/ship"]);
+    assert_eq!(
+        (code, &told["same"], &told["decisions"]),
+        (Some(0), &json!(3), &json!(3)),
+        "{told:#}"
+    );
     let shown = scene.ok(&["replay", "--all"]);
     assert_eq!(shown, "1 run, 3 decisions: 3 same · 0 different · 0 unknown\n");
 }
@@ -78,11 +82,14 @@ fn another_definition_shows_the_lines_that_it_changes_and_which_of_them_open_the
     let line = &told["different"][0];
     assert_eq!((&line["line"], &line["opens"]), (&json!(3), &json!(true)), "{told:#}");
     assert_eq!(line["now"], json!({ "decision": "allow", "outcome": "done" }));
-    let shown = scene.run(&["replay", "ship/web", "--definition", "other.toml"]).stdout;
-    assert!(shown.contains("ship/web line 3  BLOCK \"Write `yes` into it.\" → ALLOW done"), "{shown}");
+    let shown = scene.run(&["replay", "ship/ship", "--definition", "other.toml"]).stdout;
+    assert!(
+        shown.contains("ship/ship line 3  BLOCK \"Write `yes` into it.\" → ALLOW done"),
+        "{shown}"
+    );
     // One that asks for more than was looked up then is not guessed at.
     scene.file("other.toml", SHIP.replace("not exists('finished')", "not exists('more')"));
-    let (code, told) = replayed(&scene, &["ship/web", "--definition", "other.toml"]);
+    let (code, told) = replayed(&scene, &["ship/ship", "--definition", "other.toml"]);
     assert_eq!((code, &told["different"]), (Some(0), &json!([])), "{told:#}");
     assert_eq!(told["unknown"].as_array().unwrap().len(), 3);
     assert!(told["unknown"][0]["why"].as_str().unwrap().contains("modified more"), "{told:#}");
@@ -93,7 +100,7 @@ fn a_rule_more_changes_nothing_where_it_does_not_fire() {
     let scene = shipped("");
     let more = "rules = [\n  { on = \"stop\", when = \"false\", block = \"Never.\" },";
     scene.file("other.toml", SHIP.replacen("rules = [", more, 1));
-    let (code, told) = replayed(&scene, &["ship/web", "--definition", "other.toml"]);
+    let (code, told) = replayed(&scene, &["ship/ship", "--definition", "other.toml"]);
     assert_eq!((code, &told["same"]), (Some(0), &json!(3)), "{told:#}");
 }
 
@@ -102,13 +109,13 @@ fn what_the_gate_made_of_an_answer_is_told_beside_it() {
     let scene = shipping("");
     scene.stop().blocks("Make");
     scene.stop_again().allows_saying("");
-    let line = scene.journal("ship/web").pop().unwrap();
+    let line = scene.journal("ship/ship").pop().unwrap();
     assert_eq!(line["answer"]["outcome"], "stuck");
     assert_eq!(line["basis"]["rules"]["answer"]["decision"], "block", "{line:#}");
-    let (code, told) = replayed(&scene, &["ship/web"]);
+    let (code, told) = replayed(&scene, &["ship/ship"]);
     assert_eq!((code, &told["same"], &told["different"]), (Some(0), &json!(2), &json!([])));
     scene.file("other.toml", SHIP.replace("Make", "Please make"));
-    let shown = scene.ok(&["replay", "ship/web", "--definition", "other.toml"]);
+    let shown = scene.ok(&["replay", "ship/ship", "--definition", "other.toml"]);
     assert!(shown.contains("; the gate answered ALLOW stuck"), "{shown}");
 }
 
@@ -137,7 +144,7 @@ fn evidence_that_is_lost_or_was_changed_makes_a_line_unknown() {
         bytes[0] ^= 1;
         std::fs::write(&path, bytes).unwrap();
     }
-    let (code, told) = replayed(&scene, &["ship/web"]);
+    let (code, told) = replayed(&scene, &["ship/ship"]);
     assert_eq!((code, told["unknown"].as_array().unwrap().len()), (Some(0), 3), "{told:#}");
     assert_eq!((&told["same"], &told["different"]), (&json!(0), &json!([])));
 }
@@ -147,10 +154,11 @@ fn what_is_kept_is_configured() {
     for (keep, has_digest) in [("digest", true), ("none", false)] {
         let scene = shipped(&format!("[evidence]\nkeep = \"{keep}\"\n"));
         assert_eq!(pieces(&scene), Vec::<std::path::PathBuf>::new());
-        let line = scene.journal("ship/web").pop().unwrap();
-        let read = line["evidence"].as_array().unwrap().iter().find(|it| it["query"] == "read finished");
+        let line = scene.journal("ship/ship").pop().unwrap();
+        let read =
+            line["evidence"].as_array().unwrap().iter().find(|it| it["query"] == "read finished");
         assert_eq!(read.unwrap().get("digest").is_some(), has_digest, "{line:#}");
-        let (code, told) = replayed(&scene, &["ship/web"]);
+        let (code, told) = replayed(&scene, &["ship/ship"]);
         assert_eq!((code, told["unknown"].as_array().unwrap().len()), (Some(0), 3), "{told:#}");
     }
     let scene = Scene::new();
@@ -174,7 +182,7 @@ fn what_must_not_be_kept_is_taken_out_before_anything_is_written() {
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(!text.contains("sk-"), "{text}");
     }
-    let (_, told) = replayed(&scene, &["ship/web"]);
+    let (_, told) = replayed(&scene, &["ship/ship"]);
     let why = "a part of its evidence was redacted";
     assert_eq!((&told["same"], &told["unknown"][0]["why"]), (&json!(1), &json!(why)), "{told:#}");
     assert_eq!(told["unknown"][1]["why"], why, "{told:#}");
@@ -186,17 +194,17 @@ fn values_of_environment_variables_are_not_kept() {
     let rule = "{ on = \"stop\", when = \"env('SECRET') == 'open sesame'\", goto = \"done\", allow = \"done\" }";
     let ship = SHIP.replacen("rules = [", &format!("rules = [\n  {rule},"), 1);
     scene.file(".phasegate/workflows/ship.toml", ship);
-    scene.ok_by_hand(&["start", "ship", "web"]);
+    scene.ok_by_hand(&["start", "ship"]);
     let payload = scene.payload().to_string();
     scene.hook_raw(payload.as_bytes(), &[("SECRET", "open sesame")]).allows_saying("is done");
     for path in pieces(&scene) {
         assert!(!std::fs::read_to_string(&path).unwrap().contains("sesame"));
     }
-    let (_, told) = replayed(&scene, &["ship/web"]);
+    let (_, told) = replayed(&scene, &["ship/ship"]);
     assert!(told["unknown"][0]["why"].as_str().unwrap().contains("SECRET"), "{told:#}");
     // Who has the value can decide it again.
     let mut command = scene.command();
-    command.args(["replay", "ship/web"]).env("SECRET", "open sesame");
+    command.args(["replay", "ship/ship"]).env("SECRET", "open sesame");
     let ran = crate::scene::finish(scene.spawn(command, b""));
     assert!(ran.stdout.contains("1 same"), "{ran:?}");
 }

@@ -35,7 +35,9 @@ impl NoEvidence {
     /// Why, as a sentence.
     pub fn why(&self) -> &str {
         match self {
-            NoEvidence::Refused(why) | NoEvidence::Outside(why) | NoEvidence::Unreadable(why) => why,
+            NoEvidence::Refused(why) | NoEvidence::Outside(why) | NoEvidence::Unreadable(why) => {
+                why
+            }
         }
     }
 }

@@ -29,7 +29,7 @@ const MAX_DECISIONS: usize = 400;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
     pub facts: Vec<Fact>,
-    /// What is answered then.
+    /// What is answered then: an ALLOW, or the next block where no few facts open the gate.
     pub answer: Answer,
 }
 
@@ -66,20 +66,20 @@ impl Situation<'_> {
         decide_supposing(workflow, document.clone(), event, run, evidence.clone(), supposed)
     }
 
-    /// The sets of facts that would let a stop go that is blocked: first what the agent can bring about, then
+    /// The sets of facts that would let a stop go that is blocked, or that would lift this block: first what the agent can bring about, then
     /// what leads to the end, then the smallest.
     pub fn ways(&self) -> Vec<Way> {
         let leaves = leaves(self.workflow);
         let mut found: Vec<(Supposed, Answer)> = Vec::new();
+        // Sets that only lift this block: they are told where none opens the gate.
+        let mut lifts: Vec<(Supposed, Answer)> = Vec::new();
+        let mut blocks_by = None;
         let mut sets = vec![Supposed::new()];
         let mut decisions = 0;
         for _ in 0..=MAX_FACTS {
             let mut next: Vec<Supposed> = Vec::new();
             for set in sets {
-                let is_contained = |(known, _): &(Supposed, Answer)| {
-                    known.iter().all(|(text, held)| set.get(text) == Some(held))
-                };
-                if found.iter().any(is_contained) || decisions == MAX_DECISIONS {
+                if is_superset(&found, &set) || decisions == MAX_DECISIONS {
                     continue;
                 }
                 decisions += 1;
@@ -87,6 +87,13 @@ impl Situation<'_> {
                 if opens(&step) {
                     found.push((set, step.answer));
                     continue;
+                }
+                let by = step.trace.fired.last().cloned();
+                let is_other = step.answer.is_block() && by != blocks_by;
+                if set.is_empty() {
+                    blocks_by = by;
+                } else if is_other && !is_superset(&lifts, &set) {
+                    lifts.push((set.clone(), step.answer.clone()));
                 }
                 if set.len() == MAX_FACTS {
                     continue;
@@ -104,9 +111,9 @@ impl Situation<'_> {
             }
             sets = next;
         }
-        // One that was found first may be contained in a set of the same size that was found by another way.
+        let told = if found.is_empty() { lifts } else { found };
         let mut ways: Vec<Way> =
-            found.iter().map(|(set, answer)| self.way(set, answer.clone(), &leaves)).collect();
+            told.iter().map(|(set, answer)| self.way(set, answer.clone(), &leaves)).collect();
         ways.sort_by_key(|way| {
             let is_done = way.answer.outcome() == Some(Outcome::Done);
             (!way.by_agent(), !is_done, way.facts.len())
@@ -150,10 +157,31 @@ impl Situation<'_> {
     }
 }
 
+/// Whether a set has all that one of the known sets has: then it is not minimal.
+fn is_superset(known: &[(Supposed, Answer)], set: &Supposed) -> bool {
+    let has = |(known, _): &(Supposed, Answer)| {
+        known.iter().all(|(text, held)| set.get(text) == Some(held))
+    };
+    known.iter().any(has)
+}
+
 /// Functions and filters that look at what an agent can change.
 const BY_AGENT: &[&str] = &[
-    "exists", "text", "json", "glob", "digest", "digests", "modified", "last_message", "transcript",
-    "said", "changed_files", "tree", "patched", "changes", "applied",
+    "exists",
+    "text",
+    "json",
+    "glob",
+    "digest",
+    "digests",
+    "modified",
+    "last_message",
+    "transcript",
+    "said",
+    "changed_files",
+    "tree",
+    "patched",
+    "changes",
+    "applied",
 ];
 
 /// Whether a step lets a stop go, and not because of a fault.
@@ -208,7 +236,9 @@ fn leaves(workflow: &Workflow) -> BTreeMap<String, &Names> {
                 items.iter().for_each(|item| add(item, leaves));
             }
             GuardParts::Not(inner) => add(inner, leaves),
-            GuardParts::Leaf(leaf) => drop(leaves.insert(leaf.text.clone(), Expression::names(leaf))),
+            GuardParts::Leaf(leaf) => {
+                leaves.insert(leaf.text.clone(), Expression::names(leaf));
+            }
         }
     }
     let mut leaves = BTreeMap::new();

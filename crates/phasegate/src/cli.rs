@@ -76,7 +76,9 @@ enum Command {
     /// Show the runs of this project
     Status(status::Options),
     /// Explain the last decision of a run: rules, guards, evidence
-    #[command(after_help = "Examples:\n  phasegate why\n  phasegate why triage/web --all\n  phasegate why --now")]
+    #[command(
+        after_help = "Examples:\n  phasegate why\n  phasegate why triage/web --all\n  phasegate why --now"
+    )]
     Why(why::Options),
     /// Show the journal of a run
     #[command(after_help = "Examples:\n  phasegate log -n 5\n  phasegate log --verify triage/web")]

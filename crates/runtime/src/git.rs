@@ -62,7 +62,11 @@ pub fn committed_tree(root: &Path, without: &str) -> Result<(String, String), St
 }
 
 /// The name of a tree without what is at a path; none where nothing is left of it.
-fn tree_without(repository: &Repository, at: &str, path: &[&str]) -> Result<Option<String>, String> {
+fn tree_without(
+    repository: &Repository,
+    at: &str,
+    path: &[&str],
+) -> Result<Option<String>, String> {
     let listed = repository.ask(["ls-tree", "-z", "--full-tree", at])?;
     let mut content = Vec::new();
     for entry in listed.split('\0').filter(|entry| !entry.is_empty()) {

@@ -107,7 +107,16 @@ impl World {
     pub fn new(root: &Path, told: ClientReport) -> World {
         let (root, turn, jobs) = (root.to_path_buf(), OnceLock::new(), IndexMap::new());
         let home = root.clone();
-        World { root, home, told, turn, checks: None, jobs, most: Sizes::default().evidence(), looks: None }
+        World {
+            root,
+            home,
+            told,
+            turn,
+            checks: None,
+            jobs,
+            most: Sizes::default().evidence(),
+            looks: None,
+        }
     }
 
     /// The world of a project, as that is configured.

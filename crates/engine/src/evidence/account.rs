@@ -53,9 +53,9 @@ impl Account {
 
     /// The files that were read, each with the digest of its content.
     pub fn files(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.answers.iter().filter_map(|(question, answer)| {
-            Some((question.strip_prefix(READ)?, answer.as_str()?))
-        })
+        self.answers
+            .iter()
+            .filter_map(|(question, answer)| Some((question.strip_prefix(READ)?, answer.as_str()?)))
     }
 
     /// The same account with the content of its files, as far as `find` has it.

@@ -146,7 +146,8 @@ impl Tally {
             Some(row)
         });
         let unknown = self.unknown.iter();
-        let unknown = unknown.map(|(run, line, why)| json!({ "run": run, "line": line, "why": why }));
+        let unknown =
+            unknown.map(|(run, line, why)| json!({ "run": run, "line": line, "why": why }));
         json!({
             "runs": self.runs,
             "decisions": self.decisions(),

@@ -5,10 +5,9 @@ use std::process::ExitCode;
 use clap::Args;
 use phasegate_engine::answer::Outcome as Answered;
 use phasegate_engine::step::Tried;
-use phasegate_runtime::gate::{Found, Now, Runs};
+use phasegate_runtime::gate::{Found, Runs};
 use phasegate_runtime::journal::Line;
 use phasegate_runtime::project::Project;
-use serde_json::{Value, json};
 
 use super::{Failed, Outcome, shown_run, when};
 use crate::print::{self, Paint, paint};
@@ -125,7 +124,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
 fn now(gate: &Runs, run: &Found, options: &Options) -> Outcome {
     let now = gate.now(run)?;
     if options.json {
-        print::json(&told_now(run, &now));
+        print::json(&now.to_json(&run.id));
         return Ok(ExitCode::SUCCESS);
     }
     let answer = match &now.waits_for {
@@ -148,11 +147,16 @@ fn now(gate: &Runs, run: &Found, options: &Options) -> Outcome {
     }
     if now.ways.is_empty() {
         if now.answer.is_block() {
-            print::line("\nNo change of at most three facts opens the gate.");
+            print::line("\nNo change of at most three facts lifts this block.");
         }
         return Ok(ExitCode::SUCCESS);
     }
-    print::line(&format!("\n{}", paint(Paint::Bold, "What would open the gate")));
+    let what = if now.opens() {
+        "What would open the gate"
+    } else {
+        "What would lift this block; the gate is further away than three facts"
+    };
+    print::line(&format!("\n{}", paint(Paint::Bold, what)));
     for (number, way) in now.ways.iter().enumerate() {
         let by = if way.by_agent() { "" } else { "  (not by the agent alone)" };
         print::row(&format!("  {}. {}{by}", number + 1, way.answer));
@@ -161,22 +165,6 @@ fn now(gate: &Runs, run: &Found, options: &Options) -> Outcome {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The same as JSON, for programs.
-pub fn told_now(run: &Found, now: &Now) -> Value {
-    let ways = now.ways.iter().map(|way| {
-        let facts = way.facts.iter();
-        let facts = facts.map(|fact| json!({ "fact": fact.text, "by_agent": fact.by_agent }));
-        json!({ "answer": way.answer, "by_agent": way.by_agent(), "facts": facts.collect::<Vec<_>>() })
-    });
-    json!({
-        "run": run.id.to_string(),
-        "answer": now.answer,
-        "waits_for": now.waits_for,
-        "stuck": now.is_stuck,
-        "ways": ways.collect::<Vec<_>>(),
-    })
 }
 
 fn indented(text: &str) {

@@ -140,9 +140,9 @@ impl Gate<'_> {
             let workflow = self.workflow(&workflow.name)?;
             let ground = self.ground(&workflow, &document);
             let mut open = Open::begun(locked, workflow, ground);
-            open.asked = step.as_ref().map(|step| {
-                Asked::beginning(event, run.clone(), &mut step.clone(), &new)
-            });
+            open.asked = step
+                .as_ref()
+                .map(|step| Asked::beginning(event, run.clone(), &mut step.clone(), &new));
             if let (Some(job), Some(step)) = (&commands, &step) {
                 let deferred = Deferred::new(event, step, Some(&bytes), replaces.clone());
                 let deferred = deferred.resting_on(self.ruling(&mut open, None));

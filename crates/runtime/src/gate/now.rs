@@ -7,9 +7,11 @@ use phasegate_engine::decide::phase_name;
 use phasegate_engine::digest::digest;
 use phasegate_engine::missing::{Situation, Supposed, Way};
 use phasegate_engine::step::{Event, Step};
+use serde_json::{Value, json};
 
 use super::document::Read;
 use super::{Found, GateError, Runs};
+use crate::run::RunId;
 use crate::world::{ClientReport, Unrun, World};
 
 /// What a stop would be answered now.
@@ -22,11 +24,34 @@ pub struct Now {
     pub waits_for: Option<String>,
     /// Nothing has changed since the agent was told to go on, so that a stop which follows that is let go.
     pub is_stuck: bool,
-    /// What would open the gate.
+    /// What would open the gate, or at least lift this block.
     pub ways: Vec<Way>,
 }
 
 impl Now {
+    /// Whether what is told opens the gate.
+    pub fn opens(&self) -> bool {
+        self.ways.iter().any(|way| !way.answer.is_block())
+    }
+
+    /// For programs.
+    pub fn to_json(&self, run: &RunId) -> Value {
+        let ways = self.ways.iter().map(|way| {
+            let facts = way.facts.iter();
+            let facts = facts.map(|fact| json!({ "fact": fact.text, "by_agent": fact.by_agent }));
+            let facts: Vec<Value> = facts.collect();
+            json!({ "answer": way.answer, "by_agent": way.by_agent(), "facts": facts })
+        });
+        json!({
+            "run": run.to_string(),
+            "answer": self.answer,
+            "waits_for": self.waits_for,
+            "stuck": self.is_stuck,
+            "opens": self.opens(),
+            "ways": ways.collect::<Vec<_>>(),
+        })
+    }
+
     fn saying(answer: Answer) -> Now {
         Now { step: None, answer, waits_for: None, is_stuck: false, ways: Vec::new() }
     }

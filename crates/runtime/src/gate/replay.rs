@@ -43,7 +43,10 @@ pub enum Comparison {
     Unasked,
     Same,
     /// What the rules answer now, and what differs.
-    Different { now: Answer, what: Vec<&'static str> },
+    Different {
+        now: Answer,
+        what: Vec<&'static str>,
+    },
     /// It cannot be told, and why.
     Unknown(String),
 }

@@ -228,14 +228,13 @@ fn whoever_watches_a_run_hears_of_its_changes(store: Handle) {
 fn evidence_is_found_by_its_digest(store: Handle) {
     let (one, other, run) = (store(), store(), run("a"));
     let _held = locked(&*one, &run);
-    let piece = |text: &str| Piece {
-        digest: digest(text.as_bytes()),
-        bytes: text.as_bytes().into(),
-    };
+    let piece =
+        |text: &str| Piece { digest: digest(text.as_bytes()), bytes: text.as_bytes().into() };
     let (first, second) = (piece("first"), piece("second"));
     let pieces = vec![first.clone(), second.clone()];
     one.commit(&run, &Batch { pieces, ..batch(Some("1"), Vec::new()) }).unwrap();
-    one.commit(&run, &Batch { pieces: vec![first.clone()], ..batch(Some("2"), Vec::new()) }).unwrap();
+    one.commit(&run, &Batch { pieces: vec![first.clone()], ..batch(Some("2"), Vec::new()) })
+        .unwrap();
     assert_eq!(other.piece(&run, &first.digest).as_deref(), Some(&b"first"[..]));
     assert_eq!(other.piece_size(&run, &second.digest), Some(6));
     assert_eq!(other.piece(&run, &digest(b"third")), None);
