@@ -24,7 +24,7 @@ const MAX_AGE: Duration = Duration::from_hours(30 * 24);
 const MAX_PROJECTS: usize = 16;
 
 /// The version of the format.
-const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 
 /// What is remembered of a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -127,6 +127,17 @@ fn keep(session: &str, binding: &Binding) -> std::io::Result<()> {
     let new = path.with_extension(format!("{}.new", std::process::id()));
     fs::write(&new, serde_json::to_vec(binding)?)?;
     fs::rename(new, path)
+}
+
+/// What is remembered of sessions that were bound to this project alone.
+pub fn only_of(root: &Path) -> Vec<PathBuf> {
+    let files = state_folder().and_then(|folder| fs::read_dir(folder.join("sessions")).ok());
+    let is_of = |path: &PathBuf| {
+        let bytes = outside::read(path, MAX_RECORD).unwrap_or_default();
+        let binding = serde_json::from_slice::<Binding>(&bytes);
+        binding.is_ok_and(|it| !it.projects.is_empty() && it.projects.iter().all(|it| it == root))
+    };
+    files.into_iter().flatten().flatten().map(|file| file.path()).filter(is_of).collect()
 }
 
 /// Forgets the sessions that have given no sign for long.
