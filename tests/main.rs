@@ -39,6 +39,7 @@ mod phases;
 mod places;
 mod plans;
 mod projects;
+mod proofs;
 mod properties;
 mod purge;
 mod random_events;

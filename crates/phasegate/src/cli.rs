@@ -4,6 +4,7 @@
 mod accept;
 mod action;
 mod cancel;
+mod ci;
 mod complete;
 mod demo;
 mod doctor;
@@ -20,6 +21,7 @@ mod man;
 mod mutate;
 mod owner;
 mod pause;
+mod prove;
 mod repl;
 mod replay;
 mod schema;
@@ -94,6 +96,15 @@ enum Command {
         after_help = "Examples:\n  phasegate replay triage/web\n  phasegate replay --all --definition ship.toml"
     )]
     Replay(replay::Options),
+    /// Bundle a run, signed, so that others can decide it again; for people
+    #[command(after_help = "Example:\n  phasegate prove ship/web -o .phasegate/proofs/web.json")]
+    Prove(prove::Options),
+    /// Check a bundle: signature, tree, chain, evidence, and every decision
+    #[command(after_help = "Example:\n  phasegate verify-proof web.json --signers allowed_signers")]
+    VerifyProof(prove::VerifyOptions),
+    /// Check the proofs of this commit in a pipeline, and run their checks again
+    #[command(after_help = "Example:\n  phasegate ci --signers .github/allowed_signers")]
+    Ci(ci::Options),
     /// End a run for good
     #[command(after_help = "Example:\n  phasegate cancel triage/web --reason 'wrong findings'")]
     Cancel(cancel::Options),
@@ -392,6 +403,9 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Status(options) => status::run(project, &options),
         Command::Why(options) => why::run(project, &options),
         Command::Log(options) => log::run(project, &options),
+        Command::Prove(options) => prove::run(project, &options),
+        Command::VerifyProof(options) => prove::verify_proof(project, &options),
+        Command::Ci(options) => ci::run(project, &options),
         Command::Replay(options) => replay::run(project, &options),
         Command::Cancel(options) => cancel::run(project, &options),
         Command::Pause(options) => pause::pause(project, &options),

@@ -110,6 +110,17 @@ fn tree_name(content: &[u8]) -> String {
     name.digest().to_string()
 }
 
+/// The SSH key that the user signs commits with, as the user's configuration has it.
+pub fn signing_key(root: &Path) -> Option<String> {
+    let repository = Repository::of(root)?;
+    // A repository must not choose the key.
+    let ask = |name: &str| repository.ask(["config", "--global", "--get", name]).ok();
+    let is_ssh = ask("gpg.format")?.trim() == "ssh";
+    let key = ask("user.signingKey").filter(|_| is_ssh)?;
+    let key = key.trim();
+    Some(key.strip_suffix(".pub").unwrap_or(key).to_string())
+}
+
 /// The files that are not as the last commit has them, our own left out.
 ///
 /// # Errors

@@ -16,9 +16,12 @@ const EVERYDAY: &[&str] =
 
 /// The other commands by what they are for.
 const OTHERS: &[(&str, &[&str])] = &[
-    ("Runs", &["do", "jobs", "adopt", "release", "wait", "repl", "drive", "mcp", "demo"]),
+    ("Runs", &["do", "jobs", "adopt", "release", "wait", "repl", "drive", "mcp", "demo", "prove"]),
     ("Authoring", &["list", "lint", "test", "mutate", "replay", "draw", "eject", "schema"]),
-    ("Plumbing", &["accept", "uninstall", "hook", "statusline", "completions", "man"]),
+    (
+        "Plumbing",
+        &["accept", "uninstall", "hook", "statusline", "completions", "man", "verify-proof", "ci"],
+    ),
 ];
 
 const EXAMPLES: &str = "Examples:

@@ -219,10 +219,19 @@ impl Runs<'_> {
             .collect()
     }
 
+    /// The copy of the definition that a run keeps to, as it is kept.
+    pub fn copy_of(&self, found: &Found) -> Result<Option<Vec<u8>>, GateError> {
+        Ok(self.store.get(&Key::Definition(found.id.clone()))?.map(|stored| stored.bytes))
+    }
+
+    /// A piece of a run's evidence.
+    pub fn piece(&self, found: &Found, digest: &str) -> Option<Vec<u8>> {
+        self.store.piece(&found.id, digest)
+    }
+
     /// What decides the lines of a run again.
     pub fn replaying(&self, found: &Found) -> Result<Replay<'_>, GateError> {
-        let copy = self.store.get(&Key::Definition(found.id.clone()))?.map(|stored| stored.bytes);
-        let id = found.id.clone();
+        let (copy, id) = (self.copy_of(found)?, found.id.clone());
         let pieces = Box::new(move |digest: &str| self.store.piece(&id, digest));
         Ok(Replay::new(&found.id.workflow, copy, pieces))
     }
