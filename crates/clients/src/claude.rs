@@ -30,6 +30,7 @@ static FACTS: Facts = Facts {
         ("SessionStart", "session-start", 30),
         ("SessionEnd", "session-end", 30),
         ("UserPromptSubmit", "user-prompt-submit", 30),
+        ("ConfigChange", "config-change", 30),
     ],
     seconds: 9 * 60,
     // Any tool call in between begins the count anew.
@@ -37,6 +38,7 @@ static FACTS: Facts = Facts {
     local_settings: Some(".claude/settings.local.json"),
     session_variable: Some("CLAUDE_CODE_SESSION_ID"),
     project_variable: Some("CLAUDE_PROJECT_DIR"),
+    plugin_variable: Some("CLAUDE_PLUGIN_ROOT"),
     inside: &["CLAUDE_CODE_SESSION_ID", "CLAUDECODE"],
     looks: &[
         "Read",
@@ -67,6 +69,7 @@ static FACTS: Facts = Facts {
         Quirk::HeedsExit,
         Quirk::ShowsMessages,
         Quirk::TakesContext,
+        Quirk::TakesContextAtPrompts,
         Quirk::PlainJson,
         Quirk::RunsEqualOnce,
         Quirk::HasPlugin,

@@ -9,6 +9,8 @@ pub enum Quirk {
     ShowsMessages,
     /// It gives the agent what a hook for the beginning of a session adds.
     TakesContext,
+    /// It gives the agent what a hook adds when a person says something.
+    TakesContextAtPrompts,
     /// It runs a hook without its `args`, so that only one whose command is one line works.
     DropsArguments,
     /// It ignores settings with comments or trailing commas.
@@ -80,6 +82,8 @@ pub struct Facts {
     /// The variable in the environment of its hooks, and of nothing else that it starts, that has the folder in which
     /// the session began. The payload's folder follows the agent.
     pub project_variable: Option<&'static str>,
+    /// The variable that only the hooks of a plugin have: such a hook is in no file of settings.
+    pub plugin_variable: Option<&'static str>,
     /// Variables by which a process knows that it runs inside the client.
     pub inside: &'static [&'static str],
     /// The tools of its agent that only look, where its transcript names tools.
@@ -109,6 +113,7 @@ impl Facts {
         hooks_folder: None,
         session_variable: None,
         project_variable: None,
+        plugin_variable: None,
         inside: &[],
         looks: &[],
         quirks: &[],

@@ -40,12 +40,25 @@ pub struct Binding {
     /// The gates that stood then, each with the root of its project.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<(PathBuf, String)>,
+    /// The files of the client's settings that had our hook then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooked: Vec<PathBuf>,
+    /// What the person is told at the next stop, where no run can tell it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 impl Binding {
     fn new() -> Binding {
-        let (projects, baselines, gates) = (Vec::new(), Vec::new(), Vec::new());
-        Binding { format: FORMAT, began: Timestamp::now(), projects, baselines, gates }
+        Binding {
+            format: FORMAT,
+            began: Timestamp::now(),
+            projects: Vec::new(),
+            baselines: Vec::new(),
+            gates: Vec::new(),
+            hooked: Vec::new(),
+            notices: Vec::new(),
+        }
     }
 
     /// The tree at a folder as it was when the session began, if that is known.
@@ -116,6 +129,34 @@ pub fn forget_gate(session: &str, root: &Path, gate: &str) {
         binding.gates.retain(|(known, name)| known != root || name != gate);
         let _ = keep(session, &binding);
     }
+}
+
+/// Remembers which files of settings had our hook when a session began. Of one that goes on, that is known.
+pub fn remember_hooks(session: &str, files: &[PathBuf]) {
+    let mut binding = of(session).unwrap_or_else(Binding::new);
+    if binding.hooked.is_empty() && !files.is_empty() {
+        binding.hooked = files.to_vec();
+        let _ = keep(session, &binding);
+    }
+}
+
+/// Has something told at the next stop of a session.
+pub fn give_notice(session: &str, notice: &str) {
+    let mut binding = of(session).unwrap_or_else(Binding::new);
+    if !binding.notices.iter().any(|known| known == notice) {
+        binding.notices.push(notice.to_string());
+        let _ = keep(session, &binding);
+    }
+}
+
+/// What is to be told at a stop of a session, once.
+pub fn take_notices(session: &str) -> Vec<String> {
+    let Some(mut binding) = of(session).filter(|known| !known.notices.is_empty()) else {
+        return Vec::new();
+    };
+    let notices = std::mem::take(&mut binding.notices);
+    let _ = keep(session, &binding);
+    notices
 }
 
 fn keep(session: &str, binding: &Binding) -> std::io::Result<()> {

@@ -20,10 +20,12 @@ mod on_memory;
 mod overheard;
 mod pin;
 mod put;
+mod questions;
 mod repeat;
 mod replay;
 mod runs;
 mod sessions;
+mod settings;
 mod show;
 mod standing;
 mod stop;
@@ -47,6 +49,7 @@ use phasegate_engine::workflow::Workflow;
 
 use crate::catalog::{Entry, LoadError};
 use crate::project::Project;
+use crate::question::BadText;
 use crate::run::RunId;
 use crate::store::{Store, StoreError};
 use crate::words;
@@ -55,6 +58,7 @@ use crate::workspace::{Documents, Workspace};
 pub use crate::ledger::LEASE;
 pub use find::{Found, Listed};
 pub use now::Now;
+pub use questions::Asker;
 pub use replay::{Comparison, Decided, Replay};
 pub use runs::Report;
 pub use sessions::{Sign, Standing};
@@ -142,6 +146,9 @@ pub enum GateError {
     /// A process could not be started, or its files could not be used.
     #[error(transparent)]
     Process(#[from] std::io::Error),
+    /// What cannot be asked or answered.
+    #[error(transparent)]
+    Text(#[from] BadText),
     /// A text or a guard of the workflow failed.
     #[error("{0}")]
     Fault(String),

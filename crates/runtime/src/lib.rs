@@ -27,6 +27,7 @@ pub mod plain;
 mod proc;
 pub mod project;
 pub mod proof;
+pub mod question;
 pub mod remains;
 pub mod run;
 mod site;

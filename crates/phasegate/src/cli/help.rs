@@ -11,8 +11,10 @@ pub const TEMPLATE: &str =
     "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";
 
 /// Commands of every day, in the order in which a newcomer needs them.
-const EVERYDAY: &[&str] =
-    &["init", "doctor", "status", "why", "log", "start", "cancel", "pause", "resume", "trust"];
+const EVERYDAY: &[&str] = &[
+    "init", "doctor", "status", "why", "log", "start", "answer", "cancel", "pause", "resume",
+    "trust",
+];
 
 /// The other commands by what they are for.
 const OTHERS: &[(&str, &[&str])] = &[
@@ -20,7 +22,17 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("Authoring", &["list", "lint", "test", "mutate", "replay", "draw", "eject", "schema"]),
     (
         "Plumbing",
-        &["accept", "uninstall", "hook", "statusline", "completions", "man", "verify-proof", "ci"],
+        &[
+            "accept",
+            "ask-human",
+            "uninstall",
+            "hook",
+            "statusline",
+            "completions",
+            "man",
+            "verify-proof",
+            "ci",
+        ],
     ),
 ];
 
