@@ -23,15 +23,15 @@ demo:
 
 # Instructions of a hook, against their budgets.
 budgets:
-    cargo bench --bench instructions
+    cargo bench --profile dist --bench instructions
 
 # Instructions with a short and with a long history: they must be the same.
 growth:
-    cargo bench --bench growth
+    cargo bench --profile dist --bench growth
 
 # Times of a hook beside a shell script and a Node script, in one run.
 perf:
-    cargo bench --bench ratios
+    cargo bench --profile dist --bench ratios
 
 # The JSON schema of definitions, after a change of their types.
 schema:
@@ -39,3 +39,11 @@ schema:
 
 deny:
     cargo deny check licenses bans sources
+
+# Everything that a release has, from one binary, in target/dist-VERSION.
+dist *ARGS:
+    packaging/dist {{ARGS}}
+
+# The picture in the README, from a session with the real client.
+picture:
+    PHASEGATE_TEST_CLAUDE=install PHASEGATE_UPDATE_PICTURE=1 cargo test --test claude picture

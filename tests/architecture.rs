@@ -168,7 +168,7 @@ fn nothing_knows_a_client_by_its_name() {
     // Examples for people, and the text of the schema that says what runs where nothing is named.
     let examples = [
         ("cli.rs", "phasegate init --client claude,codex"),
-        ("drive.rs", "phasegate drive task greet --agent codex"),
+        ("drive.rs", "phasegate drive task/greet --agent codex"),
         ("jobs.rs", "or the list is empty: Claude Code."),
     ];
     let names = client_names();

@@ -115,7 +115,7 @@ fn nobody_else_can_make_a_check_pass() {
     let scene = started("echo x >> ran; echo red; exit 1");
     scene.stop().blocks("red");
     let rows: serde_json::Value = serde_json::from_str(&scene.ok(&["jobs", "--json"])).unwrap();
-    let end = rows[0]["job"]["log"].as_str().unwrap().replace("/log", "/end.json");
+    let end = rows["jobs"][0]["job"]["log"].as_str().unwrap().replace("/log", "/end.json");
     let kept = scene.read(&end).replace("\"exit_code\":1", "\"exit_code\":0");
     scene.file(&end, kept);
     scene.stop().blocks("red");

@@ -153,11 +153,16 @@ fn why_a_run_is_stuck_shows_what_it_was_told() {
 #[test]
 fn completions_and_manual_know_the_commands() {
     let scene = Scene::new();
-    for shell in ["bash", "zsh", "fish"] {
-        assert!(scene.ok(&["completions", shell]).contains("triage"), "{shell}");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = scene.run(&["completions", shell]);
+        assert!(ran.stdout.contains("PHASEGATE_COMPLETE"), "{shell}: {ran:?}");
+        assert!(ran.stderr.contains("To install it, add this line to"), "{shell}: {ran:?}");
     }
     let page = scene.ok(&["man"]);
-    assert!(page.contains(".TH phasegate") && page.contains("demo"), "{page}");
+    assert!(page.contains(".TH PHASEGATE 1") && page.contains("demo"), "{page}");
+    let page = scene.ok(&["man", "triage", "start"]);
+    assert!(page.contains(".TH PHASEGATE-TRIAGE-START 1"), "{page}");
+    assert!(page.contains("phasegate\\-triage\\-start \\- "), "{page}");
 }
 
 #[test]

@@ -26,7 +26,13 @@ fn run(scene: &Scene, args: &[&str]) -> Ran {
 
 fn rows(scene: &Scene) -> Vec<Value> {
     let ran = run(scene, &["doctor", "--json"]);
-    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    rows_of(&ran.stdout)
+}
+
+fn rows_of(printed: &str) -> Vec<Value> {
+    let shown: Value =
+        serde_json::from_str(printed).unwrap_or_else(|error| panic!("{error}: {printed}"));
+    shown["rows"].as_array().unwrap().clone()
 }
 
 /// Doctor finds it: the row, its status, and a part of what to do.
@@ -70,12 +76,19 @@ fn a_good_installation_is_good_and_stays_as_it_is() {
 }
 
 #[test]
+fn a_folder_that_is_copied_to_other_machines() {
+    let scene = installed();
+    scene.file(".stfolder/marker", "");
+    finds(&scene, "place.synced", "warn", "a folder that Syncthing copies", "move ");
+}
+
+#[test]
 fn the_program_is_not_on_the_path() {
     let scene = installed();
     std::fs::remove_file(scene.path("bin/phasegate")).unwrap();
     let mut command = scene.command();
     command.args(["doctor", "--json"]);
-    let rows: Vec<Value> = serde_json::from_str(&finish(scene.spawn(command, b"")).stdout).unwrap();
+    let rows = rows_of(&finish(scene.spawn(command, b"")).stdout);
     let failed: Vec<&Value> = rows.iter().filter(|row| row["status"] == "fail").collect();
     assert!(failed.iter().any(|row| row["id"] == "program.path"), "{rows:#?}");
     let hook = failed.iter().find(|row| row["id"] == "hook.claude").unwrap();
@@ -420,13 +433,75 @@ fn a_hook_under_another_event_is_none() {
     finds(&scene, "hook", "fail", "not installed in any client", "`phasegate init`");
 }
 
-#[test]
-fn a_client_that_forgets_arguments() {
-    let scene = installed();
-    scene.file("bin/claude", "#!/bin/sh\necho '2.0.76 (Claude Code)'\n");
+/// A program of the user's, by its script.
+fn program(scene: &Scene, path: &str, script: &str) {
+    scene.file(path, format!("#!/bin/sh\n{script}\n"));
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(scene.path("bin/claude"), mode).unwrap();
-    finds(&scene, "client.claude", "fail", "starts hooks without their arguments", "upgrade it");
+    std::fs::set_permissions(scene.path(path), mode).unwrap();
+}
+
+#[test]
+fn a_client_that_forgets_arguments_gets_hooks_of_one_line() {
+    let scene = installed();
+    program(&scene, "bin/claude", "echo '2.0.76 (Claude Code)'");
+    let remedy = "`phasegate uninstall --client claude`, then `phasegate init --client claude`";
+    finds(&scene, "client.claude", "fail", "starts hooks without their arguments", remedy);
+    // What it says helps.
+    for command in ["uninstall", "init"] {
+        assert_eq!(run(&scene, &[command, "--client", "claude"]).code, Some(0));
+    }
+    let hooks = scene.json(".claude/settings.json");
+    let stop = &hooks["hooks"]["Stop"][0]["hooks"][0];
+    assert_eq!(stop["command"], "phasegate hook stop --client claude", "{hooks}");
+    assert_eq!((stop.get("args"), &stop["timeout"]), (None, &json!(600)), "{hooks}");
+    let ran = run(&scene, &["doctor", "--strict"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(run(&scene, &["uninstall"]).code, Some(0));
+    assert!(!scene.exists(".claude"));
+}
+
+#[test]
+fn a_newer_client_gets_hooks_with_arguments() {
+    let scene = installed();
+    assert_eq!(run(&scene, &["uninstall"]).code, Some(0));
+    program(&scene, "bin/claude", "echo '2.1.140 (Claude Code)'");
+    assert_eq!(run(&scene, &["init", "--client", "claude"]).code, Some(0));
+    let hooks = scene.json(".claude/settings.json");
+    assert_eq!(hooks["hooks"]["Stop"][0]["hooks"][0]["command"], "phasegate", "{hooks}");
+}
+
+#[test]
+fn a_script_that_starts_this_version_is_the_program() {
+    let scene = installed();
+    std::fs::remove_file(scene.path("bin/phasegate")).unwrap();
+    let start = format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_phasegate"));
+    program(&scene, "bin/phasegate", &start);
+    let ran = run(&scene, &["doctor", "--strict"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    // But not one that starts another.
+    program(&scene, "bin/phasegate", "[ \"$1\" = --version ] || exit 1; echo phasegate 0.0.9");
+    let mut command = scene.command();
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", scene.path("bin").display()));
+    command.args(["doctor", "--json"]);
+    let ran = finish(scene.spawn(command, b""));
+    assert!(ran.stdout.contains("is another one"), "{ran:?}");
+}
+
+#[test]
+fn the_plugin_is_fired_where_the_client_keeps_it() {
+    let scene = installed();
+    assert_eq!(run(&scene, &["uninstall"]).code, Some(0));
+    let plugin = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin");
+    let installed = json!({ "version": 2, "plugins": { "phasegate@phasegate": [
+        { "scope": "user", "installPath": plugin.canonicalize().unwrap() }
+    ] } });
+    scene.file("home/.claude/plugins/installed_plugins.json", installed.to_string());
+    let enabled = json!({ "enabledPlugins": { "phasegate@phasegate": true } });
+    scene.file("home/.claude/settings.json", enabled.to_string());
+    let ran = run(&scene, &["doctor", "--strict"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("the hook in home/.claude/settings.json blocks"), "{ran:?}");
 }
 
 #[test]

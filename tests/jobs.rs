@@ -117,8 +117,8 @@ fn did(scene: &Scene) -> Vec<String> {
 }
 
 fn jobs(scene: &Scene) -> Vec<Value> {
-    let rows: Vec<Value> = serde_json::from_str(&scene.ok(&["jobs", "--all", "--json"])).unwrap();
-    rows.into_iter().map(|row| row["job"].clone()).collect()
+    let shown: Value = serde_json::from_str(&scene.ok(&["jobs", "--all", "--json"])).unwrap();
+    shown["jobs"].as_array().unwrap().iter().map(|row| row["job"].clone()).collect()
 }
 
 /// Wants a job, and is killed while that works.

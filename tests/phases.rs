@@ -162,7 +162,8 @@ impl Phases {
         let mut command = self.command();
         command.args(["jobs", "--all", "--json"]);
         let ran = finish(self.scene.spawn(command, b""));
-        let rows: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+        let shown: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let rows = shown["jobs"].as_array().unwrap().clone();
         let jobs = rows.into_iter().map(|row| row["job"].clone());
         // What the rules call their kind.
         let agents = jobs.filter(|job| job["kind"] == "agent");

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::api::{Api, Reply};
 use crate::client::Session;
+use crate::real::scene::run;
 use crate::scene::{Scene, repository};
 
 #[test]
@@ -27,6 +28,30 @@ fn the_plugin_can_be_installed_and_then_gates() {
     scene.ok(&["triage", "start", "--from", "found.json"]);
     let api = Api::start(|_| Reply::text("Nothing to do."));
     Session::new(&scene, &api, "Triage.").run().result();
+    scene.assert_stops("triage/found", 1, "stuck");
+    scene.end();
+}
+
+#[test]
+fn a_packaged_plugin_brings_its_program_along() {
+    let Some(scene) = Scene::new() else { return };
+    // Nowhere else is there one.
+    std::fs::remove_file(scene.beside("bin/phasegate")).unwrap();
+    let plugin = scene.beside("plugin");
+    let mut copy = scene.command("cp");
+    copy.arg("-r").arg(repository().join("plugin")).arg(&plugin);
+    run(copy);
+    std::fs::create_dir(plugin.join("bin")).unwrap();
+    let program = plugin.join("bin/phasegate");
+    std::fs::copy(env!("CARGO_BIN_EXE_phasegate"), program).unwrap();
+    scene.file("found.json", json!([{ "name": "a" }]).to_string());
+    let api = Api::start(|request| match request.used().len() {
+        // As a slash command does, by its bare name.
+        0 => Reply::bash("phasegate triage start --from found.json"),
+        _ => Reply::text("Nothing to do."),
+    });
+    let session = Session::new(&scene, &api, "Triage.").arg("--plugin-dir").arg(&plugin);
+    session.run().result();
     scene.assert_stops("triage/found", 1, "stuck");
     scene.end();
 }

@@ -90,7 +90,8 @@ impl Bench {
         let mut command = self.scene.command(env!("CARGO_BIN_EXE_phasegate"));
         command.args(["doctor", "--json"]);
         let ended = Running::start(command, TIMEOUT).unwrap().wait();
-        let rows: Vec<Value> = serde_json::from_str(&ended.stdout).unwrap();
+        let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let rows = shown["rows"].as_array().unwrap().clone();
         let id = format!("hook.{}", self.kit.name);
         let fired = rows.iter().find(|row| row["id"] == id.as_str());
         assert!(fired.is_some_and(|row| row["status"] == "ok"), "{rows:#?}");

@@ -251,7 +251,9 @@ impl Stage {
         let mut command = self.looks();
         command.args(["agents", "--all", "--json"]).env("CLAUDECODE", "1");
         let output = command.output().unwrap();
-        let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let shown: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        // Version 0.1.0 prints the rows alone.
+        let rows = shown.get("jobs").unwrap_or(&shown).as_array().cloned().unwrap_or_default();
         let jobs = rows.into_iter().map(|row| row.get("job").unwrap_or(&row["agent"]).clone());
         jobs.filter(|job| job.get("name").is_none() || job["kind"] == "agent").collect()
     }

@@ -4,6 +4,7 @@
 pub mod api;
 pub mod hooks;
 pub mod npm;
+pub mod picture;
 pub mod running;
 pub mod scene;
 pub mod terminal;

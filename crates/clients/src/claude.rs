@@ -1,7 +1,7 @@
 //! Claude Code: the usual client. What most clients share has its shape.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use phasegate_engine::step::Actor;
 use serde::Deserialize;
@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use crate::client::Client;
 use crate::facts::{Cap, Facts, Quirk};
 use crate::headless::{Cost, Dialogue, Headless, Judged, Rights, Spoken, words};
+use crate::outside;
 use crate::payload::{Sample, StatusLine};
-use crate::problem::Problem;
-use crate::settings::{Entry, NAME, Scope, Settings, group, stop_line};
+use crate::settings::{self, Entry, Hook, NAME, Scope, Settings, group, stop_line};
 use crate::variables;
 
 #[derive(Debug)]
@@ -30,6 +30,7 @@ static FACTS: Facts = Facts {
         ("SessionStart", "session-start", 30),
         ("SessionEnd", "session-end", 30),
         ("UserPromptSubmit", "user-prompt-submit", 30),
+        ("ConfigChange", "config-change", 30),
     ],
     seconds: 9 * 60,
     // Any tool call in between begins the count anew.
@@ -37,6 +38,7 @@ static FACTS: Facts = Facts {
     local_settings: Some(".claude/settings.local.json"),
     session_variable: Some("CLAUDE_CODE_SESSION_ID"),
     project_variable: Some("CLAUDE_PROJECT_DIR"),
+    plugin_variable: Some("CLAUDE_PLUGIN_ROOT"),
     inside: &["CLAUDE_CODE_SESSION_ID", "CLAUDECODE"],
     looks: &[
         "Read",
@@ -139,31 +141,50 @@ impl Client for Claude {
         StatusLine { session: sent.session_id, folder: sent.workspace.current_dir.or(sent.cwd) }
     }
 
-    fn plugin_hook(&self, settings: &Value) -> Option<(Vec<String>, u64)> {
-        let own = |(name, on): (&String, &Value)| name.starts_with("phasegate@") && on == true;
-        let mut plugins = settings.get("enabledPlugins")?.as_object()?.iter();
-        plugins.any(own).then(|| (words(&[NAME, "hook", "stop", "--client", FACTS.name]), 600))
+    fn plugin_hooks(&self, settings: &Value, file: &Path) -> Vec<Hook> {
+        let own = |(name, on): &(&String, &Value)| name.starts_with("phasegate@") && **on == true;
+        let plugins = settings.get("enabledPlugins").and_then(Value::as_object);
+        let Some((name, _)) = plugins.and_then(|all| all.iter().find(own)) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        if let Some(folder) = plugin_folder(name) {
+            let hooks = folder.join("hooks/hooks.json");
+            let text = outside::read_text(&hooks, outside::MAX_SETTINGS).unwrap_or_default();
+            // The client puts the folder in before it starts a hook.
+            let text = text.replace("${CLAUDE_PLUGIN_ROOT}", &folder.display().to_string());
+            let value = settings::value(&text).unwrap_or_default();
+            settings::own_hooks(&value["hooks"][FACTS.stop], FACTS.timeouts, file, &mut found);
+        }
+        if found.is_empty() {
+            // Switched on, but not where the client keeps plugins: what it starts is not known, only that it does.
+            let command = words(&["sh", "-c", &stop_line(FACTS.name)]);
+            found.push(Hook { file: file.to_path_buf(), command, seconds: Some(600) });
+        }
+        found
     }
 
     /// Before 2.1.140 hooks had no arguments: the bare program is started.
-    fn outdated(&self, version: &str) -> Option<Problem> {
+    fn passes_arguments(&self, version: &str) -> bool {
         let number = version.split_whitespace().next().unwrap_or_default();
         let parts: Vec<u64> = number.split('.').filter_map(|part| part.parse().ok()).collect();
-        let [major, minor, patch] = *parts.as_slice() else { return None };
-        ((major, minor, patch) < (2, 1, 140)).then(|| Problem {
-            is_fatal: true,
-            opens: true,
-            summary: format!("{} {version} starts hooks without their arguments", FACTS.title),
-            remedy: format!(
-                "upgrade it to 2.1.140 or later, or write the hook as one line: \"command\": \"{}\"",
-                stop_line(FACTS.name)
-            ),
-        })
+        let [major, minor, patch] = *parts.as_slice() else { return true };
+        (major, minor, patch) >= (2, 1, 140)
     }
 
     fn dialogue(&self) -> Option<&'static dyn Dialogue> {
         Some(&Claude)
     }
+}
+
+/// Where it keeps an installed plugin.
+fn plugin_folder(name: &str) -> Option<PathBuf> {
+    let home = PathBuf::from(std::env::var_os("HOME")?);
+    let note = home.join(".claude/plugins/installed_plugins.json");
+    let text = outside::read_text(&note, outside::MAX_SETTINGS).ok()?;
+    let installed = settings::value(&text).ok()?;
+    let folder = installed["plugins"][name].as_array()?.first()?["installPath"].as_str()?;
+    Some(PathBuf::from(folder))
 }
 
 /// What it sends to a status line. Every field may be missing.

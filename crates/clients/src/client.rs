@@ -75,9 +75,9 @@ pub trait Client: fmt::Debug + Sync {
         hooks.into_iter().collect()
     }
 
-    /// The command of our plugin and its seconds, where its settings switch that on.
-    fn plugin_hook(&self, _settings: &Value) -> Option<(Vec<String>, u64)> {
-        None
+    /// The hooks of our plugin for a stop, where its settings, in a file, switch that on.
+    fn plugin_hooks(&self, _settings: &Value, _file: &Path) -> Vec<Hook> {
+        Vec::new()
     }
 
     /// The command that a program of ours starts, and its seconds, where a text is that program.
@@ -85,9 +85,9 @@ pub trait Client: fmt::Debug + Sync {
         None
     }
 
-    /// Why a version of it cannot run what we install.
-    fn outdated(&self, _version: &str) -> Option<Problem> {
-        None
+    /// Whether a version of it starts a hook with its arguments. Otherwise a hook is one line.
+    fn passes_arguments(&self, _version: &str) -> bool {
+        true
     }
 
     /// What a person has not consented to yet, so that it does not run the hook in a file.
@@ -206,12 +206,28 @@ impl dyn Client + '_ {
         for hooks in self.stop_hooks(&value) {
             settings::own_hooks(hooks, self.facts().timeouts, file, &mut found);
         }
-        for (command, seconds) in
-            self.plugin_hook(&value).into_iter().chain(self.program_hook(&text))
-        {
+        found.extend(self.plugin_hooks(&value, file));
+        if let Some((command, seconds)) = self.program_hook(&text) {
             found.push(Hook { file: file.to_path_buf(), command, seconds: Some(seconds) });
         }
         Ok(found)
+    }
+
+    /// Why a version of it cannot run these hooks.
+    pub fn outdated(&self, version: &str, hooks: &[Hook]) -> Option<Problem> {
+        if self.passes_arguments(version) || hooks.iter().all(Hook::is_one_line) {
+            return None;
+        }
+        let (title, name) = (self.title(), self.name());
+        Some(Problem {
+            is_fatal: true,
+            opens: true,
+            summary: format!("{title} {version} starts hooks without their arguments"),
+            remedy: format!(
+                "upgrade it; or `phasegate uninstall --client {name}`, then `phasegate init --client {name}`, \
+                 which writes one-line hooks for this version"
+            ),
+        })
     }
 
     /// Whether these hooks fire more than once at one stop. Some clients run the same command in two places

@@ -80,6 +80,8 @@ pub struct Facts {
     /// The variable in the environment of its hooks, and of nothing else that it starts, that has the folder in which
     /// the session began. The payload's folder follows the agent.
     pub project_variable: Option<&'static str>,
+    /// The variable that only the hooks of a plugin have: such a hook is in no file of settings.
+    pub plugin_variable: Option<&'static str>,
     /// Variables by which a process knows that it runs inside the client.
     pub inside: &'static [&'static str],
     /// The tools of its agent that only look, where its transcript names tools.
@@ -109,6 +111,7 @@ impl Facts {
         hooks_folder: None,
         session_variable: None,
         project_variable: None,
+        plugin_variable: None,
         inside: &[],
         looks: &[],
         quirks: &[],

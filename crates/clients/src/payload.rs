@@ -29,6 +29,8 @@ pub struct Payload {
     pub background: Vec<Work>,
     /// Whether the agent may only plan, and not write.
     pub is_planning: bool,
+    /// The file of settings that has changed.
+    pub settings: Option<PathBuf>,
     /// Whether the user interrupted the turn, and so does not want it to go on.
     pub is_broken_off: bool,
 }
@@ -99,6 +101,7 @@ struct Common {
     background_tasks: Option<Vec<BackgroundTask>>,
     #[serde(alias = "crons")]
     session_crons: Option<Vec<Cron>>,
+    file_path: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -172,6 +175,7 @@ pub fn common(json: &[u8]) -> serde_json::Result<Payload> {
         last_message: sent.last_assistant_message,
         background: tasks.chain(crons).collect(),
         is_planning: sent.permission_mode.as_deref() == Some("plan"),
+        settings: sent.file_path,
         ..Payload::default()
     })
 }

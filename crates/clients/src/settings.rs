@@ -101,6 +101,24 @@ impl Settings {
         (!self.entries.is_empty()).then_some(self)
     }
 
+    /// The same for a client that starts a program without its arguments: each hook is one line.
+    #[must_use]
+    pub fn one_line(mut self) -> Settings {
+        for entry in &mut self.entries {
+            let What::Element(group) = &mut entry.what else { continue };
+            for hook in group["hooks"].as_array_mut().into_iter().flatten() {
+                let Some(hook) = hook.as_object_mut() else { continue };
+                if let Some(Value::Array(args)) = hook.remove("args") {
+                    let program = hook.get("command").into_iter();
+                    let words = program.chain(&args).filter_map(Value::as_str);
+                    let line = words.collect::<Vec<_>>().join(" ");
+                    hook.insert("command".into(), line.into());
+                }
+            }
+        }
+        self
+    }
+
     /// The same, in a folder.
     #[must_use]
     pub fn below(mut self, base: &Path) -> Settings {
@@ -147,6 +165,13 @@ pub struct Hook {
     /// The program and its arguments, as the client starts it.
     pub command: Vec<String>,
     pub seconds: Option<u64>,
+}
+
+impl Hook {
+    /// Whether it is one line for a shell, and not a program with arguments.
+    pub fn is_one_line(&self) -> bool {
+        self.command.first().is_some_and(|word| word == "sh")
+    }
 }
 
 /// Adds our hooks for a stop that are in a part of some settings.

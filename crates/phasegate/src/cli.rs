@@ -4,6 +4,7 @@
 mod accept;
 mod action;
 mod cancel;
+mod complete;
 mod demo;
 mod doctor;
 mod draw;
@@ -15,6 +16,7 @@ mod jobs;
 mod lint;
 mod list;
 mod log;
+mod man;
 mod mutate;
 mod owner;
 mod pause;
@@ -23,6 +25,7 @@ mod schema;
 mod status;
 mod test;
 mod trust;
+mod uninstall;
 mod wait;
 mod when;
 mod why;
@@ -43,7 +46,7 @@ use phasegate_runtime::gate::{Found, GateError, Runs};
 use phasegate_runtime::project::{self, Project};
 use phasegate_runtime::variables;
 
-use crate::outcome::{Failed, Outcome};
+use crate::outcome::{Exit, Failed, Failure, Outcome};
 use crate::request::session;
 use crate::{acp, mcp, print, request};
 
@@ -52,7 +55,7 @@ use crate::{acp, mcp, print, request};
 #[command(name = "phasegate", version, help_template = help::TEMPLATE, subcommand_required = true)]
 #[command(arg_required_else_help = true)]
 struct Cli {
-    /// Work as if started in this folder (before the command)
+    /// Work as if started in this folder; anywhere on the line
     #[arg(short = 'C', value_name = "DIR")]
     folder: Option<PathBuf>,
     #[command(subcommand)]
@@ -67,7 +70,10 @@ enum Command {
     )]
     Init(init::Options),
     /// Remove them again, and nothing else
-    Uninstall(init::Options),
+    #[command(
+        after_help = "Examples:\n  phasegate uninstall --print\n  phasegate uninstall --purge\n  phasegate uninstall --user --purge"
+    )]
+    Uninstall(uninstall::Options),
     /// Check that everything works, and say how to repair what does not
     Doctor(doctor::Options),
     /// List the workflows that are known here
@@ -166,17 +172,15 @@ enum Command {
     },
     /// Print a completion script for a shell
     #[command(
-        after_help = "Example:\n  phasegate completions bash > ~/.local/share/bash-completion/completions/phasegate"
+        after_help = "Examples:\n  source <(phasegate completions bash)\n  phasegate completions fish | source"
     )]
     Completions {
         /// The shell
         shell: Shell,
     },
     /// Print the manual page, of a command if one is named
-    Man {
-        /// The command
-        command: Option<String>,
-    },
+    #[command(after_help = "Example:\n  phasegate man status | man -l -")]
+    Man(man::Options),
     /// Print one line about the session's run, for a client's status line (reads the client's JSON
     /// on stdin)
     Statusline,
@@ -214,25 +218,55 @@ pub fn help() -> ExitCode {
 }
 
 /// The command line's way in, in the folder of `-C`.
-pub fn main(folder: Option<&Path>) -> ExitCode {
-    run(folder).unwrap_or_else(|Failed(message)| {
-        let label = if print::colour_stderr() { "\x1b[31merror\x1b[0m" } else { "error" };
-        print::note(&format!("{label}: {message}"));
-        ExitCode::FAILURE
+pub fn main(folder: Option<&Path>, words: &[OsString]) -> ExitCode {
+    if complete::answer() {
+        return Exit::Done.into();
+    }
+    run(folder, words).unwrap_or_else(|Failed(message)| {
+        if wants_json(words) {
+            print::json(&Failure::new(Exit::Failed, &message));
+        } else {
+            let label = if print::colour_stderr() { "\x1b[31merror\x1b[0m" } else { "error" };
+            print::note(&format!("{label}: {message}"));
+        }
+        Exit::Failed.into()
     })
 }
 
-fn run(folder: Option<&Path>) -> Outcome {
+/// Whether a program reads the answer.
+fn wants_json(words: &[OsString]) -> bool {
+    words.iter().take_while(|word| *word != "--").any(|word| word == "--json")
+}
+
+/// The command line as clap understands it. It ends the process where that asks for help, or cannot be
+/// understood.
+fn understood(command: clap::Command, words: &[OsString]) -> ArgMatches {
+    let all = std::iter::once(OsString::from("phasegate")).chain(words.iter().cloned());
+    command.try_get_matches_from(all).unwrap_or_else(|error| {
+        if !error.use_stderr() || !wants_json(words) {
+            error.exit();
+        }
+        let text = error.render().to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        // What follows a blank line is how the command is used, and where to read more.
+        let (message, usage) = text.split_once("\n\n").unwrap_or((text, ""));
+        let hint = usage.split_whitespace().collect::<Vec<_>>().join(" ");
+        let hint = if hint.is_empty() { String::new() } else { format!("\nhint: {hint}") };
+        print::json(&Failure::new(Exit::Usage, &format!("{message}{hint}")));
+        std::process::exit(Exit::Usage as i32)
+    })
+}
+
+fn run(folder: Option<&Path>, words: &[OsString]) -> Outcome {
     if let Some(folder) = folder {
         let moved = std::env::set_current_dir(folder);
         moved.map_err(|error| format!("cannot work in {}: {error}", folder.display()))?;
     }
     // Our own commands are what they are in every project: no workflow is read to understand them.
-    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let (_, words) = chosen_folder(&args);
     let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
     let own = is_own(first) && ![HELP, START, DO].contains(&first);
-    let own = own.then(|| Cli::parse().command);
+    let own = own.then(|| Cli::from_arg_matches(&understood(bare_command(), words)));
+    let own = own.transpose().unwrap_or_else(|error| error.exit()).map(|cli| cli.command);
     let project = match (project(&std::env::current_dir()?), &own) {
         (Ok(project), _) => project,
         // Where everything else gives up, it says what to do.
@@ -244,7 +278,7 @@ fn run(folder: Option<&Path>) -> Outcome {
     if let Some(own) = own {
         return dispatch(own, &project);
     }
-    let matches = whole_command(&project, first).get_matches();
+    let matches = understood(whole_command(&project, first), words);
     match matches.subcommand() {
         Some((START, matches)) => {
             of_workflow(matches, |name, own| action::start(&project, name, own))
@@ -295,15 +329,32 @@ fn whole_command(project: &Project, first: &str) -> clap::Command {
     help::grouped(Cli::command().subcommand(start).subcommand(perform).subcommands(workflows))
 }
 
-/// The folder of `-C`, where it comes first, and the other arguments. It is needed before they can
-/// be parsed: the workflows in the folder are a part of the command line.
-pub fn chosen_folder(args: &[OsString]) -> (Option<&Path>, &[OsString]) {
-    let first = args.first().and_then(|arg| arg.to_str()).unwrap_or_default();
-    match first.strip_prefix("-C") {
-        Some("") => (args.get(1).map(Path::new), args.get(2..).unwrap_or_default()),
-        Some(folder) => (Some(Path::new(folder.trim_start_matches('='))), &args[1..]),
-        None => (None, args),
+/// Our own commands, without those of workflows.
+fn bare_command() -> clap::Command {
+    Cli::command()
+}
+
+/// The folder of `-C`, wherever it stands before `--`, and the other arguments. It is needed before they can be
+/// parsed: the workflows in the folder are a part of the command line.
+pub fn chosen_folder(mut args: Vec<OsString>) -> (Option<PathBuf>, Vec<OsString>) {
+    let end = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
+    let attached = |arg: &OsString| Some(PathBuf::from(arg.to_str()?.strip_prefix("-C=")?));
+    let Some(at) = args[..end].iter().position(|arg| arg == "-C" || attached(arg).is_some()) else {
+        // `-CDIR` only comes first: behind a command it may be the value of something else.
+        let first = args.first().and_then(|arg| arg.to_str()?.strip_prefix("-C"));
+        let folder = first.map(PathBuf::from);
+        args.drain(..usize::from(folder.is_some()));
+        return (folder, args);
+    };
+    if let Some(folder) = attached(&args[at]) {
+        args.remove(at);
+        return (Some(folder), args);
     }
+    if at + 1 >= end {
+        return (None, args);
+    }
+    let folder = args.drain(at..at + 2).nth(1);
+    (folder.map(PathBuf::from), args)
 }
 
 /// The project of a folder; where there is none yet, the repository's root or the folder itself.
@@ -327,7 +378,7 @@ fn project(folder: &Path) -> Result<Project, Failed> {
 fn dispatch(own: Command, project: &Project) -> Outcome {
     match own {
         Command::Init(options) => init::run(project, &options),
-        Command::Uninstall(options) => init::uninstall(project, &options),
+        Command::Uninstall(options) => uninstall::run(project, &options),
         Command::Doctor(options) => doctor::run(project, &options),
         Command::List(options) => list::run(project, options.json),
         Command::Status(options) => status::run(project, &options),
@@ -356,26 +407,8 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Schema(options) => schema::run(project, &options),
         Command::Repl(options) => repl::run(project, &options),
         Command::Mcp(options) => mcp::run(project, &options),
-        Command::Completions { shell } => {
-            let mut full = whole_command(project, "");
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut full, "phasegate", &mut script);
-            print::bytes(&script);
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Man { command } => {
-            let page_of = match command {
-                None => whole_command(project, ""),
-                Some(name) => whole_command(project, "")
-                    .find_subcommand(&name)
-                    .ok_or_else(|| Failed(format!("there is no command {name:?}")))?
-                    .clone(),
-            };
-            let mut page = Vec::new();
-            clap_mangen::Man::new(page_of).render(&mut page)?;
-            print::bytes(&page);
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Completions { shell } => complete::script(shell),
+        Command::Man(options) => man::run(project, &options),
         // `main` takes these two before they come here; this is how `help` knows of them.
         Command::Statusline | Command::Hook => {
             Err(Failed("`hook` and `statusline` come first".into()))

@@ -3,6 +3,8 @@
 //! Whatever goes wrong here allows the stop, with exit 0 and a message: a client treats other
 //! endings as a block or drops them silently, and both are worse.
 
+mod settings;
+
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hasher};
@@ -51,12 +53,15 @@ const EVENTS: &[(&str, &str, Happened)] = &[
     ("session-end", "SessionEnd", Happened::Sign(Sign::Ended)),
     ("user-prompt-submit", "UserPromptSubmit", Happened::Sign(Sign::Alive)),
     ("pre-compact", "PreCompact", Happened::Sign(Sign::Alive)),
+    ("config-change", "ConfigChange", Happened::Settings),
 ];
 
 #[derive(Clone, Copy, Debug)]
 enum Happened {
     Stop,
     Sign(Sign),
+    /// A file of the client's settings has changed.
+    Settings,
 }
 
 /// What people are told, with the names of the clients in the place of the hole.
@@ -73,6 +78,7 @@ Events:
   session-end         gives the session's runs up, so that another can take them
   user-prompt-submit, subagent-stop, pre-compact
                       signs of life, so that no other session takes the runs
+  config-change       refuses settings that would open the gate while it holds the session
 
 It reads the client's JSON on stdin and prints one JSON object. Failures of its own allow the stop.
 PHASEGATE_DISABLE=1 in the environment allows every stop.";
@@ -227,6 +233,7 @@ fn run(
         watchdog.has_found(&project.root);
     }
     let mut heard = (Reply::default(), 0);
+    let changed = payload.settings.clone();
     let mut stop = stop(payload, client, origin);
     stop.delivery = delivery(&stop, digest);
     stop.received = Some(received);
@@ -234,6 +241,12 @@ fn run(
         let (reply, code) = match happened {
             Happened::Stop => stopped(project, &stop),
             Happened::Sign(sign) => signed(project, &stop, sign, name, event),
+            Happened::Settings => match &stop.session {
+                Some(session) if stop.told.shell().is_none() => {
+                    (settings::changed(project, client, session, changed.as_deref()), 0)
+                }
+                _ => (Reply::default(), 0),
+            },
         };
         heard = (together(heard.0, reply), code);
         // One that blocks speaks for the session: what it asks for comes first.
@@ -325,6 +338,9 @@ fn signed(
     }
     let mut messages = faults;
     if sign == Sign::Started {
+        if stop.told.shell().is_none() {
+            bindings::remember_hooks(session, &openings::hooked(stop.told.client, &project.root));
+        }
         bindings::prune();
         witness::prune();
         messages.extend(gate.broken_once(Some(session)));

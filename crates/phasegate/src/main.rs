@@ -23,12 +23,15 @@ use phasegate_runtime::jobs;
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let (folder, args) = cli::chosen_folder(&args);
+    if let Some(jobs::SUPERVISE | jobs::SUPERVISE_SESSION) = args.first().and_then(|it| it.to_str())
+    {
+        return supervise::main(&args);
+    }
+    let (folder, args) = cli::chosen_folder(args);
     match args.first().and_then(|first| first.to_str()) {
-        Some(jobs::SUPERVISE | jobs::SUPERVISE_SESSION) => supervise::main(args),
-        Some("hook") => hook::main(folder, &args[1..]),
-        Some("statusline") if args.len() == 1 => statusline::main(folder),
+        Some("hook") => hook::main(folder.as_deref(), &args[1..]),
+        Some("statusline") if args.len() == 1 => statusline::main(folder.as_deref()),
         None => cli::help(),
-        _ => cli::main(folder),
+        _ => cli::main(folder.as_deref(), &args),
     }
 }

@@ -56,7 +56,15 @@ fn settings_of(root: &Path) -> impl Iterator<Item = (&'static dyn Client, Vec<Pa
     })
 }
 
-fn in_file(client: &dyn Client, file: &Path, root: &Path) -> Vec<String> {
+/// The files of a client's settings that have our hook.
+pub fn hooked(client: &'static dyn Client, root: &Path) -> Vec<PathBuf> {
+    let files = settings_of(root).filter(|(it, _)| it.name() == client.name());
+    let files = files.flat_map(|(_, files)| files);
+    files.filter(|file| client.hooks_in(file).is_ok_and(|hooks| !hooks.is_empty())).collect()
+}
+
+/// What a file of settings switches off.
+pub fn in_file(client: &dyn Client, file: &Path, root: &Path) -> Vec<String> {
     let Ok(text) = outside::read_text(file, outside::MAX_SETTINGS) else { return Vec::new() };
     let Ok(value) = settings::value(&text) else { return Vec::new() };
     let shown = file.strip_prefix(root).unwrap_or(file).display().to_string();

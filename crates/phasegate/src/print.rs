@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
+use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_runtime::plain;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Writes to stdout. A reader that has gone away is not an error.
 pub fn out(text: &str) {
@@ -25,6 +28,88 @@ pub fn line(text: &str) {
 /// not look like a line of ours.
 pub fn row(text: &str) {
     line(&one_line(text));
+}
+
+/// Writes a text for people: on a terminal its lines are broken at blanks where they do not fit, and what follows is
+/// indented by so many columns. A pipe gets each line whole.
+pub fn wrapped(text: &str, indent: usize) {
+    out(&fitted(text, indent));
+}
+
+/// A text as [`wrapped`] writes it, with the end of its last line.
+pub fn fitted(text: &str, indent: usize) -> String {
+    match width() {
+        Some(width) => broken(text, indent, width) + "\n",
+        None => format!("{text}\n"),
+    }
+}
+
+/// Clears the screen, and begins at its top again.
+pub fn clear() {
+    let _ = io::stdout().lock().write_all(b"\x1b[H\x1b[2J");
+}
+
+/// The same for what must stay one line in a pipe.
+pub fn wrapped_row(text: &str, indent: usize) {
+    wrapped(&one_line(text), indent);
+}
+
+/// How many columns the terminal has on which stdout is shown; none where it is not one.
+pub fn width() -> Option<usize> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    let (columns, _) = terminal_size::terminal_size()?;
+    Some(usize::from(columns.0)).filter(|columns| *columns >= MIN_WIDTH)
+}
+
+/// How many lines the terminal has; none where stdout is not one.
+pub fn height() -> Option<usize> {
+    let (_, rows) = terminal_size::terminal_size().filter(|_| io::stdout().is_terminal())?;
+    Some(usize::from(rows.0)).filter(|rows| *rows > 0)
+}
+
+/// A terminal that is narrower than this is left to break lines itself.
+const MIN_WIDTH: usize = 40;
+
+/// A text with its lines broken at blanks, so that none is wider than `width` where that can be. Colours take no
+/// room.
+fn broken(text: &str, indent: usize, width: usize) -> String {
+    let mut shown = String::new();
+    for (at, line) in text.split('\n').enumerate() {
+        if at > 0 {
+            shown.push('\n');
+        }
+        let lead = line.len() - line.trim_start_matches(' ').len();
+        let hang = " ".repeat(indent.max(lead).min(width / 2));
+        let mut column = 0;
+        for word in line.split_inclusive(' ') {
+            let visible = visible(word.trim_end_matches(' '));
+            if column + visible > width && column > hang.len() {
+                shown.truncate(shown.trim_end_matches(' ').len());
+                shown.push('\n');
+                shown.push_str(&hang);
+                column = hang.len();
+                if visible == 0 {
+                    continue;
+                }
+            }
+            shown.push_str(word);
+            column += visible + (word.len() - word.trim_end_matches(' ').len());
+        }
+    }
+    shown
+}
+
+/// How many columns a word takes, without its colours.
+fn visible(word: &str) -> usize {
+    let mut rest = word.to_string();
+    if rest.contains('\x1b') {
+        for code in Paint::ALL {
+            rest = rest.replace(code, "");
+        }
+    }
+    rest.chars().count()
 }
 
 /// The text on one line.
@@ -106,9 +191,26 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", shown(text, colour_stderr));
 }
 
-/// Writes a value as JSON to stdout.
-pub fn json(value: &impl serde::Serialize) {
-    match serde_json::to_string_pretty(value) {
+/// The version of what `--json` prints. It grows when a member goes or means something else; new members come
+/// without it.
+pub const VERSION: u32 = 1;
+
+/// What is told to programs, with the version of its form.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Versioned<T> {
+    /// The version of this form.
+    pub version: u32,
+    #[serde(flatten)]
+    pub body: T,
+}
+
+/// Writes a value as JSON to stdout: an object with a version. A list becomes the member `items`.
+pub fn json(value: &impl Serialize) {
+    let object = serde_json::to_string_pretty(&Versioned { version: VERSION, body: value });
+    let text = object.or_else(|_| {
+        serde_json::to_string_pretty(&serde_json::json!({ "version": VERSION, "items": value }))
+    });
+    match text {
         Ok(text) => line(&text),
         Err(error) => note(&format!("error: {error}")),
     }
@@ -134,13 +236,38 @@ pub enum Paint {
     Red,
     Green,
     Yellow,
+    Blue,
+    Magenta,
+    Cyan,
     Bold,
     Dim,
 }
 
 impl Paint {
     /// How painted text begins and ends.
-    const ALL: [&str; 6] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
+    const ALL: [&str; 9] = [
+        "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[34m",
+        "\x1b[35m", "\x1b[36m",
+    ];
+
+    /// The colour of a phase, wherever one is named.
+    pub const PHASE: Paint = Paint::Cyan;
+
+    /// The colour of an answer: a block is yellow, a refusal magenta, done green, a wait blue, trouble red.
+    pub fn of(answer: &Answer) -> Paint {
+        match answer {
+            Answer::Block { .. } => Paint::Yellow,
+            Answer::Deny { .. } => Paint::Magenta,
+            Answer::Allow { outcome, .. } => match outcome {
+                Some(Outcome::Done) => Paint::Green,
+                Some(Outcome::Waiting) => Paint::Blue,
+                Some(Outcome::Stuck | Outcome::Capped | Outcome::Budget | Outcome::Fault) => {
+                    Paint::Red
+                }
+                Some(Outcome::Aborted | Outcome::Inactive) | None => Paint::Bold,
+            },
+        }
+    }
 }
 
 /// The text, painted if stdout may be coloured.
@@ -152,6 +279,9 @@ pub fn paint(paint: Paint, text: &str) -> String {
         Paint::Red => 31,
         Paint::Green => 32,
         Paint::Yellow => 33,
+        Paint::Blue => 34,
+        Paint::Magenta => 35,
+        Paint::Cyan => 36,
         Paint::Bold => 1,
         Paint::Dim => 2,
     };
@@ -163,4 +293,22 @@ pub fn pass_on(bytes: &[u8]) {
     let mut stderr = io::stderr().lock();
     let bytes = for_stream(bytes, stderr.is_terminal());
     let _ = stderr.write_all(&bytes).and_then(|()| stderr.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{broken, visible};
+
+    #[test]
+    fn lines_are_broken_at_blanks_and_what_follows_is_indented() {
+        assert_eq!(broken("one two three four", 2, 9), "one two\n  three\n  four");
+        assert_eq!(broken("  a list of words", 0, 10), "  a list\n  of words");
+        assert_eq!(broken("averylongword here", 2, 6), "averylongword\n  here");
+        assert_eq!(broken("short\nlines", 2, 40), "short\nlines");
+    }
+
+    #[test]
+    fn colours_take_no_room() {
+        assert_eq!(visible("\x1b[33mBLOCK\x1b[0m"), 5);
+    }
 }

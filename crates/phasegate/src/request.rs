@@ -62,6 +62,9 @@ pub fn run(
     name: Option<&str>,
     looks: bool,
 ) -> Result<Found, GateError> {
+    // A run may be called as its workflow is; else the workflow's name means the run that is meant without one.
+    let is_run = |name: &str| gate.run(&format!("{workflow}/{name}")).is_ok();
+    let name = name.filter(|name| *name != workflow || is_run(name));
     let full = |name: &str| {
         if name.contains('/') { name.to_string() } else { format!("{workflow}/{name}") }
     };

@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 
-use phasegate_engine::step::Event;
-use phasegate_runtime::gate::{Found, Runs};
+use phasegate_engine::step::{Actor, Event};
+use phasegate_engine::types::Type;
+use phasegate_engine::workflow::{NewValue, Workflow};
+use phasegate_runtime::gate::{Found, GateError, Runs};
 use phasegate_runtime::run::RunId;
 
 /// What is waited for.
@@ -71,6 +73,38 @@ pub fn revision(runs: &[Found]) -> u64 {
 /// Where a run stands, in the workflow's own words where it has some.
 pub fn status(gate: &Runs, run: &Found, event: &Event) -> String {
     gate.headline(run, event).map_or_else(|| gate.report(run).phase, |(status, _)| status)
+}
+
+/// The places where a run can stand, as far as its definition tells: its phases, and where it has words of its own the
+/// texts by which its facts are chosen.
+pub fn statuses(gate: &Runs, run: &Found) -> Result<Vec<String>, GateError> {
+    let workflow = gate.workflow_of(run)?;
+    let mut known: Vec<String> =
+        workflow.outer().phases.iter().map(|phase| phase.name.to_string()).collect();
+    known.push(status(gate, run, &Event::new("wait", Actor::Human)));
+    if workflow.guidance.is_some() {
+        known.push("CANCELLED".into());
+        known.extend(words(&workflow));
+    }
+    Ok(known)
+}
+
+/// The texts by which a workflow says where something stands: phases of its elements, and what its fields and the facts
+/// that it chooses can be.
+fn words(workflow: &Workflow) -> Vec<String> {
+    let phases = workflow.machines.iter().flat_map(|machine| &machine.phases);
+    let phases = phases.map(|phase| phase.name.to_string());
+    let fields = workflow.records.0.iter().flat_map(|record| &record.fields);
+    let fields = fields.flat_map(|field| match &field.ty {
+        Type::OneOf(names) => names.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    });
+    let choices = workflow.machines.iter().flat_map(|machine| &machine.choices);
+    let chosen = choices.flat_map(|choice| &choice.rows).filter_map(|row| match &row.value {
+        NewValue::Literal(value) => value.as_str().map(str::to_string),
+        _ => None,
+    });
+    phases.chain(fields).chain(chosen).collect()
 }
 
 /// The run in which something was answered last.

@@ -24,7 +24,7 @@ const MAX_AGE: Duration = Duration::from_hours(30 * 24);
 const MAX_PROJECTS: usize = 16;
 
 /// The version of the format.
-const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 
 /// What is remembered of a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,12 +40,25 @@ pub struct Binding {
     /// The gates that stood then, each with the root of its project.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<(PathBuf, String)>,
+    /// The files of the client's settings that had our hook then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooked: Vec<PathBuf>,
+    /// What the person is told at the next stop, where no run can tell it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 impl Binding {
     fn new() -> Binding {
-        let (projects, baselines, gates) = (Vec::new(), Vec::new(), Vec::new());
-        Binding { format: FORMAT, began: Timestamp::now(), projects, baselines, gates }
+        Binding {
+            format: FORMAT,
+            began: Timestamp::now(),
+            projects: Vec::new(),
+            baselines: Vec::new(),
+            gates: Vec::new(),
+            hooked: Vec::new(),
+            notices: Vec::new(),
+        }
     }
 
     /// The tree at a folder as it was when the session began, if that is known.
@@ -118,6 +131,34 @@ pub fn forget_gate(session: &str, root: &Path, gate: &str) {
     }
 }
 
+/// Remembers which files of settings had our hook when a session began. Of one that goes on, that is known.
+pub fn remember_hooks(session: &str, files: &[PathBuf]) {
+    let mut binding = of(session).unwrap_or_else(Binding::new);
+    if binding.hooked.is_empty() && !files.is_empty() {
+        binding.hooked = files.to_vec();
+        let _ = keep(session, &binding);
+    }
+}
+
+/// Has something told at the next stop of a session.
+pub fn give_notice(session: &str, notice: &str) {
+    let mut binding = of(session).unwrap_or_else(Binding::new);
+    if !binding.notices.iter().any(|known| known == notice) {
+        binding.notices.push(notice.to_string());
+        let _ = keep(session, &binding);
+    }
+}
+
+/// What is to be told at a stop of a session, once.
+pub fn take_notices(session: &str) -> Vec<String> {
+    let Some(mut binding) = of(session).filter(|known| !known.notices.is_empty()) else {
+        return Vec::new();
+    };
+    let notices = std::mem::take(&mut binding.notices);
+    let _ = keep(session, &binding);
+    notices
+}
+
 fn keep(session: &str, binding: &Binding) -> std::io::Result<()> {
     let none = || std::io::Error::other("there is no home folder");
     let path = place(session).ok_or_else(none)?;
@@ -127,6 +168,17 @@ fn keep(session: &str, binding: &Binding) -> std::io::Result<()> {
     let new = path.with_extension(format!("{}.new", std::process::id()));
     fs::write(&new, serde_json::to_vec(binding)?)?;
     fs::rename(new, path)
+}
+
+/// What is remembered of sessions that were bound to this project alone.
+pub fn only_of(root: &Path) -> Vec<PathBuf> {
+    let files = state_folder().and_then(|folder| fs::read_dir(folder.join("sessions")).ok());
+    let is_of = |path: &PathBuf| {
+        let bytes = outside::read(path, MAX_RECORD).unwrap_or_default();
+        let binding = serde_json::from_slice::<Binding>(&bytes);
+        binding.is_ok_and(|it| !it.projects.is_empty() && it.projects.iter().all(|it| it == root))
+    };
+    files.into_iter().flatten().flatten().map(|file| file.path()).filter(is_of).collect()
 }
 
 /// Forgets the sessions that have given no sign for long.

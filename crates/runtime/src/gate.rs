@@ -20,6 +20,7 @@ mod put;
 mod repeat;
 mod runs;
 mod sessions;
+mod settings;
 mod show;
 mod standing;
 mod stop;

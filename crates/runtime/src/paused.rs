@@ -34,7 +34,8 @@ pub fn set(root: &Path, gate: &str, paused: Option<&Paused>) -> io::Result<bool>
     Ok(was != paused.is_some())
 }
 
-fn place(root: &Path, gate: &str) -> Option<PathBuf> {
+/// Where it is noted that a gate is paused.
+pub(crate) fn place(root: &Path, gate: &str) -> Option<PathBuf> {
     let name = digest(format!("{}\0{gate}", root.display()).as_bytes());
     Some(state_folder()?.join("paused").join(name))
 }

@@ -10,7 +10,11 @@ use phasegate_engine::identity::Identity;
 
 use crate::catalog::Origin;
 use crate::config::user_folder;
+use crate::outside;
 use crate::variables;
+
+/// The folder of the consents.
+const TRUSTED: &str = "trusted";
 
 /// Whether a definition may run commands: a built-in one, the user's own, or one that the user has
 /// consented to.
@@ -58,12 +62,25 @@ pub fn distrust(root: &Path, definition: &Identity) -> io::Result<bool> {
 /// Where the consent is kept. It is for one project: the same command line runs another program in
 /// another one.
 fn place(root: &Path, definition: &Identity) -> Option<PathBuf> {
+    let name = digest(format!("{}\0{definition}", root.display()).as_bytes());
+    Some(folder()?.join(TRUSTED).join(name))
+}
+
+/// The user's folder for consents, which has nothing else in it.
+pub fn folder() -> Option<PathBuf> {
     let base = match std::env::var_os("XDG_DATA_HOME") {
         Some(folder) if !folder.is_empty() => PathBuf::from(folder),
         _ => PathBuf::from(std::env::var_os("HOME")?).join(".local/share"),
     };
-    Some(
-        base.join("phasegate/trusted")
-            .join(digest(format!("{}\0{definition}", root.display()).as_bytes())),
-    )
+    Some(base.join("phasegate"))
+}
+
+/// The consents to definitions that are in a project, by the path that each of them names.
+pub fn all_of(root: &Path) -> Vec<PathBuf> {
+    let files = folder().and_then(|folder| fs::read_dir(folder.join(TRUSTED)).ok());
+    let is_of = |path: &PathBuf| {
+        let named = outside::read_text(path, outside::MAX_SETTINGS);
+        named.is_ok_and(|named| Path::new(named.trim_end()).starts_with(root))
+    };
+    files.into_iter().flatten().flatten().map(|file| file.path()).filter(is_of).collect()
 }

@@ -22,7 +22,7 @@ use crate::paths;
 use crate::run::RunId;
 
 /// The version of the format.
-const FORMAT: &str = "1";
+pub const FORMAT: &str = "1";
 
 /// How much of a digest names a project.
 const NAME: usize = 32;
@@ -57,9 +57,13 @@ fn place(root: &Path, run: &RunId) -> Option<PathBuf> {
     if cfg!(test) {
         return None;
     }
+    Some(folder(root)?.join(filename(&run.to_string())))
+}
+
+/// Where the runs of a project are remembered.
+pub fn folder(root: &Path) -> Option<PathBuf> {
     let project = &digest(root.as_os_str().as_encoded_bytes())[..NAME];
-    let name = filename(&run.to_string());
-    Some(state_folder()?.join("witness").join(project).join(name))
+    Some(state_folder()?.join("witness").join(project))
 }
 
 /// What tells a project from another one that was in its place.

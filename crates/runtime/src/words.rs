@@ -158,6 +158,14 @@ pub fn told(run: &str, phase: &str, answer: &Answer) -> Option<String> {
     })
 }
 
+/// That a change of the client's settings was refused.
+pub fn settings_refused(what: &str) -> String {
+    format!(
+        "A change of the client's settings was not applied to this session, since it would open the gate: {what}. To \
+         open it, use `phasegate pause` or `phasegate cancel` in a terminal of your own."
+    )
+}
+
 /// That a copy of a document was edited, which is not read.
 pub fn copied(run: &str, copy: &Path, document: &Path) -> String {
     let (copy, document) = (copy.display(), document.display());

@@ -10,17 +10,34 @@ use phasegate_engine::step::Event;
 use phasegate_runtime::caller;
 use phasegate_runtime::gate::Gate;
 use phasegate_runtime::project::Project;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Failed, Outcome, chosen_run, event};
+use super::{Failed, Outcome, chosen_run, complete, event};
 use crate::print;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run, as WORKFLOW/NAME; by default the only one
+    /// The run, as WORKFLOW/RUN; by default the only one
+    #[arg(add = complete::runs())]
     run: Option<String>,
     /// Why, for the journal
     #[arg(long)]
     reason: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was accepted, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// The run, as WORKFLOW/RUN.
+    run: String,
+    /// What somebody else had changed.
+    changes: Vec<String>,
+    /// Whether the run follows another definition now.
+    definition: bool,
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
@@ -32,25 +49,35 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let run = chosen_run(&gate, options.run.as_deref())?;
     let reason = || params([("reason".to_string(), Json::from(options.reason.as_str()))]);
     let event_of = |name| Event { params: reason(), ..event(name) };
+    let is_outdated = gate.is_outdated(&run).is_some();
+    let say = |text: &str| {
+        if !options.json {
+            print::line(text);
+        }
+    };
     let accepted = gate.accept_changes(&run, &event_of("accept-changes"))?;
     for change in &accepted {
-        print::line(&format!("Accepted: {change}."));
+        say(&format!("Accepted: {change}."));
     }
-    if gate.is_outdated(&run).is_none() {
+    if options.json {
+        let changes = accepted.iter().map(ToString::to_string).collect();
+        print::json(&Shown { run: run.id.to_string(), changes, definition: is_outdated });
+    }
+    if !is_outdated {
         if accepted.is_empty() {
             let id = &run.id;
-            print::line(&format!(
+            say(&format!(
                 "Run {id} already follows the present definition, and nothing else was changed from outside."
             ));
         }
         return Ok(ExitCode::SUCCESS);
     }
     gate.accept_definition(&run, &event_of("accept-definition"))?;
-    print::line(&format!("Run {} now follows the present definition.", run.id));
+    say(&format!("Run {} now follows the present definition.", run.id));
     let workflow = gate.workflow(&run.id.workflow)?;
     if !gate.is_trusted(&workflow) {
         let name = &workflow.name;
-        print::line(&format!("It runs commands: `phasegate trust {name}` is needed too."));
+        say(&format!("It runs commands: `phasegate trust {name}` is needed too."));
     }
     Ok(ExitCode::SUCCESS)
 }

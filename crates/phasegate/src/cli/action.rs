@@ -20,11 +20,14 @@ use phasegate_runtime::config::Config;
 use phasegate_runtime::gate::{Answered, Found, Gate};
 use phasegate_runtime::outside;
 use phasegate_runtime::project::Project;
-use phasegate_runtime::run::RunId;
+use phasegate_runtime::run::{RunId, plain_name};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Failed, Outcome, event, session};
+use super::{Failed, Outcome, complete, event, session};
 use crate::perform::{Asked, Performed, Shown};
-use crate::{print, request};
+use crate::print::{self, Paint, paint};
+use crate::request;
 
 /// What a workflow that declares no way to start can still do.
 const START: &str = "start";
@@ -140,7 +143,10 @@ fn subcommand(action: &Action, name: &str) -> Command {
     }
     if !matches!(action.does, Does::Create { .. } | Does::Show { alone: true, .. }) {
         command = command.arg(
-            Arg::new("run").value_name("RUN").help("The run; needed only if there are several"),
+            Arg::new("run")
+                .value_name("RUN")
+                .help("The run, as WORKFLOW/RUN or RUN; needed only if there are several")
+                .add(complete::runs()),
         );
     }
     command.arg(json())
@@ -207,7 +213,9 @@ fn carry_out(
             _ => {
                 let shown = shows.map(|text| gate.show(workflow, &run, text, &event));
                 let shown = shown.transpose()?;
-                started(workflow, &run.id, shown.as_deref(), answered.is_none(), as_json);
+                let wanted = wanted(gate, workflow, Some(action), &event);
+                let about = (workflow, &run.id);
+                started(about, &wanted, shown.as_deref(), answered.is_none(), as_json);
                 warn_untrusted(gate, workflow, &run.id);
                 if !as_json && let Some(headline) = gate.headline(&run, &event) {
                     print::line(&print::headline(&headline));
@@ -280,7 +288,10 @@ fn say(answered: &Answered, as_json: Option<&Json>) -> ExitCode {
         // By its text: a `serde_json::Value` would not keep the order of the members.
         let answer = serde_json::to_string(&answered.answer).unwrap_or_default();
         let answer = Json::parse(answer.as_bytes()).unwrap_or(Json::Null);
-        print::out(&joined(answer, told).to_text(Some("  ")));
+        let run = Json::from(answered.run.to_string().as_str());
+        let version = Json::from(i64::from(print::VERSION));
+        let head = params([("version".to_string(), version), ("run".to_string(), run)]);
+        print::out(&joined(joined(head, &answer), told).to_text(Some("  ")));
     } else if let Answer::Allow { until: Some(Until::External), message: Some(text), .. } =
         &answered.answer
     {
@@ -294,7 +305,8 @@ fn say(answered: &Answered, as_json: Option<&Json>) -> ExitCode {
             }
             other => {
                 let text = other.text().map(|text| format!(": {text}")).unwrap_or_default();
-                format!("{}: {other}{}", answered.run, text.trim_end())
+                let answer = paint(Paint::of(other), &other.to_string());
+                format!("{}: {answer}{}", answered.run, text.trim_end())
             }
         });
     }
@@ -311,7 +323,8 @@ fn start_plainly(gate: &Gate, workflow: &Workflow, matches: &ArgMatches) -> Outc
     let given = name.map(|name| ("name".to_string(), Json::from(name)));
     let event = Event { params: params(given), ..event(START) };
     let run = gate.create(workflow, None, &event)?;
-    started(workflow, &run, None, true, matches.get_flag("json"));
+    let wanted = wanted(gate, workflow, None, &event);
+    started((workflow, &run), &wanted, None, true, matches.get_flag("json"));
     warn_untrusted(gate, workflow, &run);
     Ok(ExitCode::SUCCESS)
 }
@@ -323,13 +336,80 @@ fn warn_untrusted(gate: &Gate, workflow: &Workflow, run: &RunId) {
     }
 }
 
-fn started(workflow: &Workflow, run: &RunId, shown: Option<&str>, is_new: bool, as_json: bool) {
+/// The answer to an action, for programs. What the workflow tells programs beside it (`guidance`) stands in the same
+/// object.
+#[derive(Debug, JsonSchema)]
+#[expect(
+    dead_code,
+    reason = "only its schema is used: the order of a workflow's own members is kept"
+)]
+pub struct Acted {
+    /// The run, as WORKFLOW/RUN.
+    run: String,
+    /// `allow`, `deny` or `block`.
+    decision: String,
+    /// What an `allow` means.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<String>,
+    /// What a `waiting` waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// Why it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// What a refusal is known by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+}
+
+/// A run that was started, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Started {
+    /// The run, as WORKFLOW/RUN.
+    pub run: String,
+    /// Its state document.
+    pub document: String,
+    /// The name that was asked for, where another run has it.
+    pub taken: Option<String>,
+}
+
+/// The name that a run would have, were it free: what the workflow or the caller calls it.
+fn wanted(gate: &Gate, workflow: &Workflow, action: Option<&Action>, event: &Event) -> String {
+    let text = match action.map(|action| &action.does) {
+        Some(Does::Create { name: Some(name), .. }) => {
+            gate.show_alone(workflow, *name, event).unwrap_or_default()
+        }
+        _ => event.params.get("name").and_then(Json::as_str).unwrap_or_default().to_string(),
+    };
+    let text = if text.trim().is_empty() { &workflow.name } else { text.trim() };
+    plain_name(text)
+}
+
+fn started(
+    (workflow, run): (&Workflow, &RunId),
+    wanted: &str,
+    shown: Option<&str>,
+    is_new: bool,
+    as_json: bool,
+) {
     let document = workflow.document_of(&run.name);
+    // A workflow with one run for all has a name of its own for it.
+    let numbered = run.name.strip_prefix(wanted).and_then(|rest| rest.strip_prefix('-'));
+    let is_taken = numbered.is_some_and(|rest| rest.parse::<u64>().is_ok());
     if as_json {
-        print::json(&serde_json::json!({ "run": run, "document": document }));
+        let taken = is_taken.then(|| wanted.to_string());
+        print::json(&Started { run: run.to_string(), document, taken });
         return;
     }
     print::line(&format!("Run {run} has started: {document}"));
+    if is_taken {
+        print::line(&format!(
+            "It is called {}, since there is a run {}/{wanted} already.",
+            run.name, workflow.name
+        ));
+    }
     if let Some(shown) = shown {
         print::line(shown.trim_end());
     }

@@ -6,14 +6,16 @@ use clap::Args;
 use phasegate_engine::events::CANCEL;
 use phasegate_runtime::gate::{Found, Gate};
 use phasegate_runtime::project::Project;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Outcome, chosen_run, event, no_agent};
+use super::{Outcome, chosen_run, complete, event, no_agent};
 use crate::print;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run, as WORKFLOW/NAME; by default the only one
+    /// The run, as WORKFLOW/RUN; by default the only one
+    #[arg(add = complete::runs())]
     run: Option<String>,
     /// Why, for the journal
     #[arg(long)]
@@ -21,6 +23,15 @@ pub struct Options {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What has become of a run, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// The run, as WORKFLOW/RUN.
+    run: String,
+    /// Whether it was open, and is cancelled now.
+    cancelled: bool,
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
@@ -43,7 +54,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         gate.cancel(&run, &event, reason.as_deref())?;
     }
     if options.json {
-        print::json(&json!({ "run": run.id, "cancelled": open }));
+        print::json(&Shown { run: run.id.to_string(), cancelled: open });
     } else if open {
         print::line(&format!("Run {} is cancelled.", run.id));
     } else {

@@ -23,12 +23,13 @@ use phasegate_runtime::world::{ClientReport, World};
 use serde::Deserialize;
 
 use super::drive::{Agent, Heard, drive};
-use super::{Failed, Outcome};
+use super::{Failed, Outcome, complete};
 use crate::print::{self, Paint, paint};
 
 #[derive(Debug, Args)]
 pub struct Options {
     /// The workflow; by default the first that has a demo
+    #[arg(add = complete::workflows())]
     name: Option<String>,
     /// Keep the temporary project, to look around in it
     #[arg(long)]

@@ -3,12 +3,16 @@
 
 mod clients;
 mod fire;
+mod place;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use jiff::Timestamp;
+use phasegate_clients::settings::NAME;
+use phasegate_clients::{outside, usual};
 use phasegate_runtime::caller;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
@@ -16,9 +20,11 @@ use phasegate_runtime::gate::{GateState, LEASE, Listed, Runs};
 use phasegate_runtime::jobs;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::variables;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::fire::on_path;
+pub use self::fire::version as client_version;
+use self::fire::{on_path, run_bounded};
 use super::{Outcome, lint, when};
 use crate::print::{self, Paint, paint};
 
@@ -35,17 +41,23 @@ pub struct Options {
     strict: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Status {
+pub enum Status {
     Ok,
     Warn,
     Fail,
 }
 
+/// Everything that was checked, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown<'r> {
+    rows: &'r [Row],
+}
+
 /// What was checked, and the result.
-#[derive(Debug, Serialize)]
-struct Row {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Row {
     id: String,
     category: &'static str,
     status: Status,
@@ -55,7 +67,7 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     remediation: Option<String>,
     /// In milliseconds.
-    duration: u128,
+    duration: u64,
 }
 
 struct Doctor<'p> {
@@ -73,7 +85,7 @@ impl Doctor<'_> {
         summary: impl Into<String>,
         remediation: Option<String>,
     ) -> &mut Row {
-        let duration = self.since.elapsed().as_millis();
+        let duration = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.since = Instant::now();
         let (id, summary, details) = (id.into(), summary.into(), Vec::new());
         self.rows.push(Row { id, category, status, summary, details, remediation, duration });
@@ -89,6 +101,7 @@ impl Doctor<'_> {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let mut doctor = Doctor { project, rows: Vec::new(), since: Instant::now() };
     doctor.program();
+    doctor.places();
     doctor.clients();
     doctor.definitions();
     doctor.runs();
@@ -96,7 +109,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     doctor.faults();
     let rows = doctor.rows;
     if options.json {
-        print::json(&rows);
+        print::json(&Shown { rows: &rows });
     } else {
         show(&rows);
     }
@@ -117,7 +130,7 @@ pub fn without_project(why: &str, options: &Options) -> ExitCode {
         duration: 0,
     }];
     if options.json {
-        print::json(&rows);
+        print::json(&Shown { rows: &rows });
     } else {
         show(&rows);
     }
@@ -131,12 +144,12 @@ fn show(rows: &[Row]) {
             Status::Warn => paint(Paint::Yellow, "warn"),
             Status::Fail => paint(Paint::Red, "FAIL"),
         };
-        print::line(&format!("{mark}  {:<20} {}", row.id, row.summary));
+        print::wrapped(&format!("{mark}  {:<20} {}", row.id, row.summary), 28);
         for detail in &row.details {
-            print::line(&paint(Paint::Dim, &format!("{:>28}{detail}", "")));
+            print::wrapped(&paint(Paint::Dim, &format!("{:>28}{detail}", "")), 28);
         }
         if let Some(remedy) = &row.remediation {
-            print::line(&format!("{:>28}→ {remedy}", ""));
+            print::wrapped(&format!("{:>28}→ {remedy}", ""), 30);
         }
     }
     let count = |status: Status| rows.iter().filter(|row| row.status == status).count();
@@ -145,6 +158,17 @@ fn show(rows: &[Row]) {
         (0, 0) => "Everything works.".to_string(),
         _ => format!("{}, {}.", lint::counted(fails, "problem"), lint::counted(warns, "warning")),
     });
+}
+
+/// Whether a file is a script that starts this version of the program.
+fn starts_version(path: &Path, version: &str) -> bool {
+    let text = outside::read_text(path, outside::MAX_SETTINGS);
+    if !text.is_ok_and(|text| text.starts_with("#!")) {
+        return false;
+    }
+    let words = [path.display().to_string(), "--version".into()];
+    let said = run_bounded(usual(), &words, Path::new("."), "");
+    said.is_ok_and(|said| said.trim() == format!("{NAME} {version}"))
 }
 
 impl Doctor<'_> {
@@ -164,7 +188,8 @@ impl Doctor<'_> {
                     Some(remedy.into()),
                 );
             }
-            Some(path) if found_real != own => {
+            // A package manager may start the program by a script of its own.
+            Some(path) if found_real != own && !starts_version(path, version) => {
                 let summary = format!("`phasegate` on PATH is another one: {}", path.display());
                 let remedy = "remove the old one, or change the order of PATH";
                 self.row("program.path", "program", Status::Warn, summary, Some(remedy.into()));

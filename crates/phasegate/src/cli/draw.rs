@@ -7,18 +7,19 @@ use phasegate_engine::draw::{Format, draw};
 use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
 
-use super::{Failed, Outcome, lint};
+use super::{Failed, Outcome, complete, lint};
 use crate::print;
 
 #[derive(Debug, Args)]
 pub struct Options {
     /// The workflow
+    #[arg(add = complete::workflows())]
     name: String,
     /// What to draw
     #[arg(long, value_enum, default_value_t = FormatName::Text)]
     format: FormatName,
-    /// Mark the phase of this run
-    #[arg(long)]
+    /// Mark the phase of this run, as WORKFLOW/RUN
+    #[arg(long, add = complete::runs())]
     run: Option<String>,
 }
 

@@ -24,7 +24,8 @@ use phasegate_runtime::project::Project;
 use phasegate_runtime::world::ClientReport;
 use serde::{Deserialize, Serialize};
 
-use super::{Failed, Outcome, event};
+use super::{Failed, Outcome, complete, event};
+use crate::outcome::Exit;
 use crate::print::{self, Paint, paint};
 use crate::request;
 
@@ -34,23 +35,21 @@ const FOLDER: &str = ".phasegate/drive";
 /// How often a live line is drawn, and a run looked at whose agents work.
 const POLL: Duration = Duration::from_millis(500);
 
-/// The exit codes, by what the gate said in the end.
-const CODES: &str = "\
-Exit codes: 0 done, 1 an error, 3 waiting (for a person or something outside), 4 stuck, 5 capped,
-6 budget, 7 aborted, 8 nothing to do, 9 a fault of our own, 10 the agent failed.
-
+const EXAMPLES: &str = "\
 Examples:
   phasegate drive triage
-  phasegate drive task greet --agent codex
+  phasegate drive task/greet --agent codex
   phasegate drive ship -- my-agent --headless        the prompt comes on its stdin
   phasegate drive ship --acp -- my-agent acp         it speaks the Agent Client Protocol";
 
 #[derive(Debug, Args)]
-#[command(after_help = CODES)]
+#[command(after_help = format!("{}\n{EXAMPLES}", Exit::shown()))]
 pub struct Options {
-    /// The workflow
+    /// The run, as WORKFLOW/RUN, or WORKFLOW where only one is open
+    #[arg(value_name = "RUN", add = complete::runs())]
     workflow: String,
-    /// The run; needed only if there are several that is open
+    /// The run, where only the workflow is named before it
+    #[arg(hide = true)]
     run: Option<String>,
     /// The agent
     #[arg(long, default_value = usual().name(), value_parser = agents())]
@@ -148,7 +147,12 @@ pub fn drive(
 }
 
 /// What the agent may do.
-fn rights(project: &Project, options: &Options, gate: &Gate) -> Result<Rights, Failed> {
+fn rights(
+    project: &Project,
+    options: &Options,
+    gate: &Gate,
+    workflow: &str,
+) -> Result<Rights, Failed> {
     if options.all_rights {
         caller::must_be_human("`drive --all-rights`")?;
         if !options.command.is_empty() && !options.acp {
@@ -160,18 +164,24 @@ fn rights(project: &Project, options: &Options, gate: &Gate) -> Result<Rights, F
         }
     }
     let rights = if options.all_rights { job::Rights::All } else { job::Rights::Least };
-    let workflow = gate.workflow(&options.workflow)?;
+    let workflow = gate.workflow(workflow)?;
     Ok(jobs::rights(&project.root, rights, None, &workflow))
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    if project.workflow(&options.workflow).is_none() {
-        return Err(Failed(format!("there is no workflow {:?}", options.workflow)));
-    }
     let gate = Gate::new(project);
     let caller = gate.caller()?;
-    let found = request::run(&gate, &options.workflow, &caller, options.run.as_deref(), false)?;
-    let rights = rights(project, options, &gate)?;
+    let wanted = match &options.run {
+        Some(run) if !run.contains('/') => format!("{}/{run}", options.workflow),
+        Some(run) => run.clone(),
+        None => options.workflow.clone(),
+    };
+    let workflow = match project.workflow(&wanted) {
+        Some(entry) => entry.name.clone(),
+        None => gate.run(&wanted)?.id.workflow,
+    };
+    let found = request::run(&gate, &workflow, &caller, Some(&wanted), false)?;
+    let rights = rights(project, options, &gate, &workflow)?;
     let place = project.root.join(FOLDER).join(filename(&found.id.to_string()));
     if !gate.is_working(&found) {
         let _ = fs::remove_dir_all(&place);
@@ -226,11 +236,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let (heard, ..) = drive(&mut driver, said, false, options.turns)?;
     if let Some(why) = &driver.failed {
         print::note(&format!("error: {}", why.trim_end()));
-        return Ok(ExitCode::from(10));
+        return Ok(Exit::AgentFailed.into());
     }
     let Some(heard) = heard else {
         print::line(&format!("{}: the limit of {} turns is reached", driver.run, options.turns));
-        return Ok(ExitCode::from(6));
+        return Ok(Exit::Budget.into());
     };
     let text = if heard.text.is_empty() { String::new() } else { format!(": {}", heard.text) };
     print::line(&format!("{}: {}{text}", driver.run, heard.answer));
@@ -239,7 +249,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     if over || heard.answer.outcome().is_none() {
         let _ = fs::remove_dir_all(&driver.place);
     }
-    Ok(exit_code(heard.answer.outcome()))
+    Ok(Exit::of(heard.answer.outcome()).into())
 }
 
 /// The program that is named instead of a known agent.
@@ -256,21 +266,8 @@ fn program(options: &Options) -> Result<Box<dyn Dialogue>, Failed> {
 fn is_over(gate: &Gate, found: &Found) -> ExitCode {
     let condition = gate.report(found).condition;
     print::line(&format!("Run {} is {condition} already.", found.id));
-    if condition == Condition::Done { ExitCode::SUCCESS } else { ExitCode::from(8) }
-}
-
-/// What the exit code tells of what the gate said in the end.
-fn exit_code(outcome: Option<Ended>) -> ExitCode {
-    ExitCode::from(match outcome {
-        Some(Ended::Done) => 0,
-        Some(Ended::Waiting) => 3,
-        Some(Ended::Stuck) => 4,
-        Some(Ended::Capped) => 5,
-        Some(Ended::Budget) => 6,
-        Some(Ended::Aborted) => 7,
-        Some(Ended::Inactive) | None => 8,
-        Some(Ended::Fault) => 9,
-    })
+    let exit = if condition == Condition::Done { Exit::Done } else { Exit::Inactive };
+    exit.into()
 }
 
 struct Driver<'p> {

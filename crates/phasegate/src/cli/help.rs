@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use clap::Command;
 
+use crate::outcome::Exit;
+
 /// The page without clap's own list of commands, which would show all of them alike.
 pub const TEMPLATE: &str =
     "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";
@@ -42,7 +44,8 @@ pub fn grouped(command: Command) -> Command {
     }
     let _ = writeln!(text, "{:<11}{}\n", "Workflows:", workflows.join(", "));
     let _ = writeln!(text, "`phasegate help COMMAND` explains a command.\n");
-    command.before_help(text).after_help(EXAMPLES)
+    let long = format!("{EXAMPLES}\n\n{}", Exit::shown().trim_end());
+    command.before_help(text).after_help(EXAMPLES).after_long_help(long)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `phasegate init` and `phasegate uninstall`: our entries in the settings of clients.
+//! `phasegate init`: our entries in the settings of clients, and a gate to begin with.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,6 +14,7 @@ use phasegate_runtime::trust;
 use phasegate_runtime::words;
 use serde::{Deserialize, Serialize};
 
+use super::doctor::client_version;
 use super::{Failed, Outcome};
 use crate::openings;
 use crate::print::{self, Paint, paint};
@@ -50,7 +51,7 @@ pub struct Options {
     managed: bool,
 }
 
-fn which_client() -> String {
+pub(super) fn which_client() -> String {
     let usual = usual().title();
     format!(
         "The client, or several; by default the ones with a folder of their own here, otherwise \
@@ -58,42 +59,42 @@ fn which_client() -> String {
     )
 }
 
-fn client_parser() -> impl TypedValueParser<Value = &'static dyn Client> {
+pub(super) fn client_parser() -> impl TypedValueParser<Value = &'static dyn Client> {
     let names = CLIENTS.iter().map(|client| client.name());
     PossibleValuesParser::new(names).map(|name| named(&name).unwrap_or(usual()))
 }
 
 /// What was put where, so that exactly that can be taken out again.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Installed {
-    files: Vec<InstalledFile>,
+pub(super) struct Installed {
+    pub(super) files: Vec<InstalledFile>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct InstalledFile {
-    path: PathBuf,
+pub(super) struct InstalledFile {
+    pub(super) path: PathBuf,
     /// The whole file is ours, if it still has this text.
-    created: Option<String>,
+    pub(super) created: Option<String>,
     /// What was there instead, where that was only blank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    blank: Option<String>,
+    pub(super) blank: Option<String>,
     /// Its folder was made for it.
     #[serde(default)]
-    folder: bool,
+    pub(super) folder: bool,
     /// Texts that were put into it, in this order.
     #[serde(default)]
-    texts: Vec<String>,
+    pub(super) texts: Vec<String>,
 }
 
 /// Where a scope has its files, and where is noted what was put into them.
-struct Scope {
-    base: PathBuf,
+pub(super) struct Scope {
+    pub(super) base: PathBuf,
     note: PathBuf,
-    whose: Whose,
+    pub(super) whose: Whose,
 }
 
 impl Scope {
-    fn of(project: &Project, is_user: bool) -> Result<Scope, Failed> {
+    pub(super) fn of(project: &Project, is_user: bool) -> Result<Scope, Failed> {
         if !is_user {
             let base = project.root.clone();
             let note = base.join(".phasegate/installed.json");
@@ -106,12 +107,12 @@ impl Scope {
         Ok(Scope { note: state.join("phasegate/installed.json"), base, whose: Whose::User })
     }
 
-    fn installed(&self) -> Installed {
+    pub(super) fn installed(&self) -> Installed {
         let text = outside::read(&self.note, outside::MAX_RECORD).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    fn keep(&self, installed: &Installed) -> Result<(), Failed> {
+    pub(super) fn keep(&self, installed: &Installed) -> Result<(), Failed> {
         if installed.files.is_empty() {
             let _ = std::fs::remove_file(&self.note);
             return Ok(());
@@ -120,12 +121,12 @@ impl Scope {
     }
 
     /// A path as it is noted: the project may be moved.
-    fn short(&self, path: &Path) -> PathBuf {
+    pub(super) fn short(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.base).unwrap_or(path).to_path_buf()
     }
 
     /// A path as people read it.
-    fn shown(&self, path: &Path) -> String {
+    pub(super) fn shown(&self, path: &Path) -> String {
         let short = path.strip_prefix(&self.base).unwrap_or(path).display().to_string();
         if self.whose == Whose::User { format!("~/{short}") } else { short }
     }
@@ -173,7 +174,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
                 let is_wanted = |settings: Settings| {
                     if options.mcp { Some(settings) } else { settings.hooks_alone() }
                 };
+                let is_old = client_version(client).is_some_and(|(_, version)| {
+                    version.is_ok_and(|version| !client.passes_arguments(&version))
+                });
                 for settings in files.into_iter().filter_map(is_wanted) {
+                    let settings = if is_old { settings.one_line() } else { settings };
                     match add(&scope, client, &settings, &mut installed, options.print) {
                         Ok(done) => changed |= done,
                         Err(Failed(why)) => problems.push(why),
@@ -219,10 +224,7 @@ fn starter(scope: &Scope, only_print: bool) -> Result<(bool, Option<String>), Fa
         return Ok((false, None));
     }
     let known = tests_of(&scope.base);
-    let text = match known {
-        Some(command) => STARTER.replace(UNKNOWN, command),
-        None => STARTER.replace("standing = true", "standing = false"),
-    };
+    let text = starter_text(known);
     let written = fresh(scope, STARTER_PLACE, &text, only_print)?;
     if only_print || !written {
         return Ok((written, None));
@@ -361,7 +363,7 @@ fn show(text: &str, only_print: bool) {
 }
 
 /// Writes a file, whole or not at all, through a link if it is one.
-fn write(path: &Path, text: &str) -> Result<(), Failed> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failed> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
@@ -374,112 +376,39 @@ fn write(path: &Path, text: &str) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Files that tell what the command of a project's tests is.
+const TESTS: [(&str, &str); 5] = [
+    ("Cargo.toml", "[\"cargo\", \"test\"]"),
+    ("package.json", "[\"npm\", \"test\"]"),
+    ("go.mod", "[\"go\", \"test\", \"./...\"]"),
+    ("pyproject.toml", "[\"python\", \"-m\", \"pytest\"]"),
+    ("Makefile", "[\"make\", \"test\"]"),
+];
+
 /// The command of a project's tests, as far as its files tell.
 fn tests_of(root: &Path) -> Option<&'static str> {
-    let known = [
-        ("Cargo.toml", "[\"cargo\", \"test\"]"),
-        ("package.json", "[\"npm\", \"test\"]"),
-        ("go.mod", "[\"go\", \"test\", \"./...\"]"),
-        ("pyproject.toml", "[\"python\", \"-m\", \"pytest\"]"),
-        ("Makefile", "[\"make\", \"test\"]"),
-    ];
-    let found = known.into_iter().find(|(file, _)| root.join(file).exists());
+    let found = TESTS.into_iter().find(|(file, _)| root.join(file).exists());
     found.map(|(_, command)| command)
 }
 
-pub fn uninstall(project: &Project, options: &Options) -> Outcome {
-    let scope = Scope::of(project, options.user)?;
-    let mut installed = scope.installed();
-    let all = if options.client.is_empty() { CLIENTS.to_vec() } else { options.client.clone() };
-    let mut found = false;
-    let mut problems = Vec::new();
-    for client in all {
-        // A client that has no such place has nothing in it.
-        let files = client.settings_in(&scope.base, scope.whose).unwrap_or_default();
-        for settings in files {
-            match remove(&scope, client, &settings, &mut installed, options.print) {
-                Ok(done) => found |= done,
-                Err(Failed(why)) => problems.push(why),
-            }
-        }
+/// The gate to begin with, for a command or for none.
+fn starter_text(command: Option<&str>) -> String {
+    match command {
+        Some(command) => STARTER.replace(UNKNOWN, command),
+        None => STARTER.replace("standing = true", "standing = false"),
     }
-    if !options.print {
-        scope.keep(&installed)?;
-    }
-    if !problems.is_empty() {
-        return Err(Failed(problems.join("\nerror: ")));
-    }
-    print::line(match (found, options.print) {
-        (false, _) => "There is nothing to remove from the settings.",
-        (true, true) => "Nothing was removed. Run it without --print to remove this.",
-        (true, false) if scope.whose == Whose::User => "Done.",
-        (true, false) => "Done. The project's own `.phasegate/` stays: remove it if you like.",
-    });
-    Ok(ExitCode::SUCCESS)
 }
 
-fn remove(
-    scope: &Scope,
-    client: &dyn Client,
-    settings: &Settings,
-    installed: &mut Installed,
-    only_print: bool,
-) -> Result<bool, Failed> {
-    let before = outside::read_text(&settings.path, outside::MAX_SETTINGS);
-    let Ok(before) = before else { return Ok(false) };
-    let (shown, title) = (scope.shown(&settings.path), client.title());
-    let own = scope.short(&settings.path);
-    let noted = installed.files.iter().position(|file| file.path == own);
-    let note = noted.map(|at| &installed.files[at]);
-    let is_noted = note.is_some_and(|file| file.created.as_ref() == Some(&before));
-    let is_whole = is_noted || settings.is_own(&before);
-    if is_whole {
-        print::line(&format!("{} {shown} ({title})", paint(Paint::Red, "remove")));
-        if !only_print {
-            match note.and_then(|file| file.blank.clone()) {
-                Some(blank) => write(&settings.path, &blank)?,
-                None => std::fs::remove_file(&settings.path)?,
-            }
-            if note.is_some_and(|file| file.folder) {
-                remove_empty(&settings.path, &scope.base);
-            }
-            installed.files.retain(|file| file.path != own);
-        }
-        return Ok(true);
-    }
-    // Exactly what was put in, where that is still there; else whatever is ours.
-    let mut after = before.clone();
-    for text in note.iter().flat_map(|file| file.texts.iter().rev()) {
-        if after.matches(text.as_str()).count() == 1 {
-            let without = after.replacen(text.as_str(), "", 1);
-            // Somebody may have written something behind it meanwhile.
-            if settings.is_valid(&without) {
-                after = without;
-            }
-        }
-    }
-    let mark = after.len() - bom::strip(&after).len();
-    let rest = splice::without(&after[mark..], settings)
-        .map_err(|why| Failed(format!("{shown} cannot be changed: {why}")))?;
-    let after = format!("{}{rest}", &after[..mark]);
-    if after == before {
-        return Ok(false);
-    }
-    print::line(&format!("{} {shown} ({title})", paint(Paint::Yellow, "change")));
-    if !only_print {
-        write(&settings.path, &after)?;
-        installed.files.retain(|file| file.path != own);
-    }
-    Ok(true)
-}
-
-/// Removes folders that were made for a file, if nothing else is in them.
-fn remove_empty(file: &Path, base: &Path) {
-    let mut folder = file.parent();
-    while let Some(here) = folder.filter(|here| *here != base && here.starts_with(base)) {
-        if std::fs::remove_dir(here).is_err() {
-            return;
-        }
-        folder = here.parent();
-    }
+/// The files that `init` made in a project and that nobody has changed since.
+pub(super) fn untouched(root: &Path) -> Vec<PathBuf> {
+    let starters = TESTS.iter().map(|(_, command)| Some(*command)).chain([None]);
+    let starters: Vec<String> = starters.map(starter_text).collect();
+    let has = |place: &str, is_ours: &dyn Fn(&str) -> bool| {
+        let path = root.join(place);
+        let text = outside::read_text(&path, outside::MAX_SETTINGS).ok()?;
+        is_ours(&text).then_some(path)
+    };
+    let starter = has(STARTER_PLACE, &|text| starters.iter().any(|it| it == text));
+    let ignored = has(".phasegate/.gitignore", &|text| text == IGNORED);
+    starter.into_iter().chain(ignored).collect()
 }

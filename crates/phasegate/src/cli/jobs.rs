@@ -12,9 +12,11 @@ use phasegate_runtime::caller;
 use phasegate_runtime::gate::{Found, Gate, Runs};
 use phasegate_runtime::jobs::Record;
 use phasegate_runtime::project::Project;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Failed, Outcome};
+use super::{Failed, Outcome, complete};
 use crate::print::{self, Paint, paint};
 
 /// How often a list or a log that is watched is looked at.
@@ -54,6 +56,7 @@ enum Command {
     #[command(after_help = "Examples:\n  phasegate jobs logs worker-1\n  phasegate jobs logs -f")]
     Logs {
         /// The job, as `worker-1`, `check.tests` or `phases/web/worker-1`; by default the last one
+        #[arg(add = complete::jobs())]
         job: Option<String>,
         /// Go on until the job has ended
         #[arg(short, long)]
@@ -63,6 +66,7 @@ enum Command {
     #[command(after_help = "Example:\n  phasegate jobs end worker-1")]
     End {
         /// The job, as `worker-1`, `check.tests` or `phases/web/worker-1`
+        #[arg(add = complete::jobs())]
         job: String,
     },
     /// Run a check now, to see what it says; the gate runs it itself
@@ -74,6 +78,34 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Jobs, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    jobs: Vec<Row>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Row {
+    /// The run, as WORKFLOW/RUN.
+    run: String,
+    /// `id`, `kind`, `name`, `status`, `command`, `inputs`, and how it ended.
+    job: Value,
+}
+
+/// The result of a check that was run by hand, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Checked {
+    /// The check, as WORKFLOW/NAME.
+    check: String,
+    ok: bool,
+    exit_code: Option<i32>,
+    timed_out: bool,
+    /// The end of what it printed.
+    tail: String,
+    /// The result in words.
+    summary: String,
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
@@ -97,9 +129,10 @@ fn list(project: &Project, options: &List) -> Outcome {
         }
         if options.json {
             let rows = runs.iter().flat_map(|(run, jobs)| {
-                jobs.iter().map(|(id, job)| json!({ "run": run.id, "job": row(id, job) }))
+                let run = run.id.to_string();
+                jobs.iter().map(move |(id, job)| Row { run: run.clone(), job: row(id, job) })
             });
-            print::json(&rows.collect::<Vec<_>>());
+            print::json(&Shown { jobs: rows.collect() });
             return Ok(ExitCode::SUCCESS);
         }
         let with_time = clears || !options.watch;
@@ -115,8 +148,10 @@ fn list(project: &Project, options: &List) -> Outcome {
             print::table(&["JOB", "KIND", "STATUS", "TIME", "COST", "END"], &rows)
         };
         if text != shown {
-            let clear = if clears { "\x1b[H\x1b[2J" } else { "" };
-            print::line(&format!("{clear}{}", text.trim_end()));
+            if clears {
+                print::clear();
+            }
+            print::line(text.trim_end());
             shown = text;
         }
         if !options.watch {
@@ -269,7 +304,14 @@ fn run_check(project: &Project, name: &str, as_json: bool) -> Outcome {
     };
     let result = gate.run_check(workflow, check)?;
     if as_json {
-        print::json(&result);
+        print::json(&Checked {
+            check: format!("{}/{check}", workflow.name),
+            ok: result.ok,
+            exit_code: result.exit_code,
+            timed_out: result.timed_out,
+            summary: result.summary(),
+            tail: result.tail.clone(),
+        });
     } else {
         if !result.tail.is_empty() {
             print::line(&result.tail);

@@ -10,14 +10,17 @@ use phasegate_engine::resolve::{Expressions, resolve};
 use phasegate_runtime::catalog::{Entry, file_entry};
 use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
-use super::{Failed, Outcome};
+use super::{Failed, Outcome, complete};
 use crate::print;
 
 #[derive(Debug, Args)]
 pub struct Options {
     /// A definition's file, or a workflow's name; by default all workflows
+    #[arg(add = complete::workflows())]
     what: Option<String>,
     /// Fail on warnings too
     #[arg(long)]
@@ -25,6 +28,15 @@ pub struct Options {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Mistakes in definitions, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    errors: usize,
+    warnings: usize,
+    /// `severity`, `code`, `message`, `file`, `line`, `column`, `hint`.
+    findings: Vec<Value>,
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
@@ -44,7 +56,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let count = |severity| found.0.iter().filter(|found| found.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     if options.json {
-        print::json(&json!({ "errors": errors, "warnings": warnings, "findings": found.0 }));
+        let findings = found.0.iter().filter_map(|it| serde_json::to_value(it).ok()).collect();
+        print::json(&Shown { errors, warnings, findings });
     } else {
         if !found.0.is_empty() {
             print::line(&format!("{}\n", found.render(print::colour())));

@@ -4,10 +4,32 @@ use std::process::ExitCode;
 
 use phasegate_runtime::catalog::Origin;
 use phasegate_runtime::project::Project;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::Outcome;
 use crate::print::{self, Paint, paint};
+
+/// The workflows, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    workflows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Row {
+    name: String,
+    /// `built-in`, or the definition's file.
+    origin: String,
+    about: Option<String>,
+    /// Why it cannot be used.
+    error: Option<String>,
+    /// Where its state documents are; `*` stands for a run's name.
+    document: Option<String>,
+    enabled: bool,
+    /// It holds sessions without being started.
+    stands: bool,
+}
 
 pub fn run(project: &Project, as_json: bool) -> Outcome {
     let mut rows = Vec::new();
@@ -22,20 +44,16 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
         rows.push((entry, origin, about, entry.document(&project.config)));
     }
     if as_json {
-        let rows: Vec<_> = rows
-            .iter()
-            .map(|(entry, origin, about, document)| {
-                json!({
-                    "name": entry.name,
-                    "origin": origin,
-                    "about": about.as_ref().ok(),
-                    "error": about.as_ref().err(),
-                    "document": document,
-                    "enabled": project.config.enabled(&entry.name),
-                })
-            })
-            .collect();
-        print::json(&rows);
+        let rows = rows.into_iter().map(|(entry, origin, about, document)| Row {
+            name: entry.name.clone(),
+            origin,
+            error: about.as_ref().err().map(|error| (*error).clone()),
+            about: about.ok(),
+            document,
+            enabled: project.config.enabled(&entry.name),
+            stands: entry.stands(&project.config),
+        });
+        print::json(&Shown { workflows: rows.collect() });
         return Ok(ExitCode::SUCCESS);
     }
     let width = rows.iter().map(|(entry, ..)| entry.name.len()).max().unwrap_or(0);
@@ -44,9 +62,10 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
             .unwrap_or_else(|error| paint(Paint::Red, error.lines().next().unwrap_or_default()));
         let name = paint(Paint::Bold, &format!("{:<width$}", entry.name));
         let disabled = if project.config.enabled(&entry.name) { "" } else { " (disabled)" };
-        print::line(&format!("{name}  {about}{disabled}"));
+        print::wrapped(&format!("{name}  {about}{disabled}"), width + 2);
         let place = document.unwrap_or_else(|| "-".into());
-        print::line(&paint(Paint::Dim, &format!("{:width$}  {origin}; documents: {place}", "")));
+        let more = paint(Paint::Dim, &format!("{:width$}  {origin}; documents: {place}", ""));
+        print::wrapped(&more, width + 2);
     }
     Ok(ExitCode::SUCCESS)
 }

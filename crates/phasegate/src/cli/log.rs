@@ -9,8 +9,10 @@ use phasegate_engine::step::Actor;
 use phasegate_runtime::gate::{Found, Runs};
 use phasegate_runtime::journal::{Line, verify};
 use phasegate_runtime::project::Project;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Failed, Outcome, shown_run, when};
+use super::{Failed, Outcome, complete, shown_run, when};
 use crate::print::{self, Paint, paint};
 
 /// How often a followed journal is looked at, beside every change that the system tells of.
@@ -18,7 +20,8 @@ const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run, as WORKFLOW/NAME; by default the one that decided last
+    /// The run, as WORKFLOW/RUN; by default the one that decided last
+    #[arg(add = complete::runs())]
     run: Option<String>,
     /// Show only the last N decisions
     #[arg(short = 'n', value_name = "N")]
@@ -34,6 +37,15 @@ pub struct Options {
     json: bool,
 }
 
+/// A journal that was checked, for programs. One that was changed is an error.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Verified {
+    /// The run, as WORKFLOW/RUN.
+    run: String,
+    entries: u64,
+    intact: bool,
+}
+
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Runs::new(project);
     let run = shown_run(&gate, options.run.as_deref())?;
@@ -42,6 +54,10 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             .map_err(|problem| Failed(format!("the journal of {}: {problem}", run.id)))?;
         if let Some(change) = gate.contradiction(&run) {
             return Err(Failed(format!("run {}: {change}", run.id)));
+        }
+        if options.json {
+            print::json(&Verified { run: run.id.to_string(), entries: count, intact: true });
+            return Ok(ExitCode::SUCCESS);
         }
         print::line(&format!("{}: {count} entries, chain intact", run.id));
         return Ok(ExitCode::SUCCESS);
@@ -143,14 +159,17 @@ fn show(line: &Line, width: usize) {
         let by = format!("by {}{agent}", line.event.actor);
         first = format!("{} {first}", if job.is_empty() { by } else { job });
     }
-    let answer = paint(Paint::Bold, &format!("{:<24}", answer(line)));
-    print::row(&format!(
-        "{:>4}  {}  {:<width$} {answer} {way:<28} {first}",
-        line.seq,
-        paint(Paint::Dim, &at),
-        line.event.name
-    ));
+    let colour = match &line.answer {
+        // A fact that was noted, and an action that was accepted, are nothing to look at.
+        Answer::Allow { outcome: None, .. } => Paint::Dim,
+        other => Paint::of(other),
+    };
+    let answer = paint(colour, &format!("{:<24}", answer(line)));
+    let way = paint(Paint::PHASE, &format!("{way:<28}"));
+    let at = paint(Paint::Dim, &at);
+    let row = format!("{:>4}  {at}  {:<width$} {answer} {way} {first}", line.seq, line.event.name);
+    print::wrapped_row(&row, 27);
     for note in &line.notes {
-        print::row(&format!("      note: {note}"));
+        print::wrapped_row(&format!("      note: {note}"), 12);
     }
 }

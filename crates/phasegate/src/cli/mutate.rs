@@ -7,18 +7,42 @@ use phasegate_engine::case::Cases;
 use phasegate_engine::mutate::{Mutation, mutate};
 use phasegate_runtime::config::Config;
 use phasegate_runtime::project::Project;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
-use super::{Failed, Outcome, lint};
+use super::{Failed, Outcome, complete, lint};
 use crate::print::{self, Paint, paint};
 
 #[derive(Debug, Args)]
 pub struct Options {
     /// Workflows or definition files; by default all workflows
+    #[arg(add = complete::workflows())]
     names: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Which mistakes the cases would not notice, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    workflows: Vec<Report>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Report {
+    workflow: String,
+    /// How many mistakes were tried.
+    mutants: usize,
+    /// How many of them a case noticed.
+    killed: usize,
+    /// How many are listed as making no difference.
+    equivalent: usize,
+    /// The others: `rule`, `line`, `change`, `diff`.
+    survivors: Vec<Value>,
+    /// What is listed as equivalent and is not a survivor.
+    stale: Vec<Value>,
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
@@ -35,17 +59,22 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         })?;
         failed |= !(found.survivors.is_empty() && found.stale.is_empty());
         if options.json {
-            reports.push(json!({
-                "workflow": entry.name, "mutants": found.mutants, "killed": found.killed,
-                "equivalent": found.equivalent, "survivors": found.survivors,
-                "stale": found.stale,
-            }));
+            let survivors = found.survivors.iter().filter_map(|it| serde_json::to_value(it).ok());
+            let stale = found.stale.iter().filter_map(|it| serde_json::to_value(it).ok());
+            reports.push(Report {
+                workflow: entry.name.clone(),
+                mutants: found.mutants,
+                killed: found.killed,
+                equivalent: found.equivalent,
+                survivors: survivors.collect(),
+                stale: stale.collect(),
+            });
         } else {
             show(&entry.name, &bundle.definition.name, &found);
         }
     }
     if options.json {
-        print::json(&reports);
+        print::json(&Shown { workflows: reports });
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

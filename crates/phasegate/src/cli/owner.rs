@@ -7,14 +7,16 @@ use phasegate_engine::step::Actor;
 use phasegate_runtime::caller;
 use phasegate_runtime::gate::{Found, Gate, Standing};
 use phasegate_runtime::project::Project;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Failed, Outcome, chosen_run, event, no_agent, session};
+use super::{Failed, Outcome, chosen_run, complete, event, no_agent, session};
 use crate::print;
 
 #[derive(Debug, Args)]
 pub struct Adopt {
-    /// The run, as WORKFLOW/NAME; by default the only one
+    /// The run, as WORKFLOW/RUN; by default the only one
+    #[arg(add = complete::runs())]
     run: Option<String>,
     /// The session; by default the one in which this command runs
     #[arg(long, value_name = "ID")]
@@ -26,11 +28,21 @@ pub struct Adopt {
 
 #[derive(Debug, Args)]
 pub struct Release {
-    /// The run, as WORKFLOW/NAME; by default the only one
+    /// The run, as WORKFLOW/RUN; by default the only one
+    #[arg(add = complete::runs())]
     run: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Whose a run is now, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// The run, as WORKFLOW/RUN.
+    run: String,
+    /// The session that has it.
+    owner: Option<String>,
 }
 
 pub fn adopt(project: &Project, options: &Adopt) -> Outcome {
@@ -75,7 +87,7 @@ fn give(
     }
     gate.give(&run, &event(name), to.as_deref())?;
     if as_json {
-        print::json(&json!({ "run": run.id, "owner": to }));
+        print::json(&Shown { run: run.id.to_string(), owner: to });
     } else {
         let whose = match to {
             Some(session) => format!("now belongs to session {session}"),

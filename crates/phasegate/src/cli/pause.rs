@@ -10,14 +10,16 @@ use phasegate_runtime::ledger::Paused;
 use phasegate_runtime::paused;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::words;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Failed, Outcome, chosen_run, event};
+use super::{Failed, Outcome, chosen_run, complete, event};
 use crate::print;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run, as WORKFLOW/NAME, or a standing gate by its name; by default the only run
+    /// The run, as WORKFLOW/RUN, or a standing gate by its name; by default the only run
+    #[arg(add = complete::runs())]
     run: Option<String>,
     /// Why, for the journal
     #[arg(long)]
@@ -25,6 +27,20 @@ pub struct Options {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What is paused or resumed, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// The run, as WORKFLOW/RUN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
+    /// Or the standing gate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gate: Option<String>,
+    paused: bool,
+    /// Whether it was otherwise before.
+    changed: bool,
 }
 
 pub fn pause(project: &Project, options: &Options) -> Outcome {
@@ -48,7 +64,8 @@ fn park_gate(project: &Project, options: &Options, name: &str, gate: &StandingGa
     let paused = (name == "pause").then(|| Paused { at: Timestamp::now(), reason });
     let changed = paused::set(&project.root, &gate.name, paused.as_ref())?;
     if options.json {
-        print::json(&json!({ "gate": gate.name, "paused": paused.is_some(), "changed": changed }));
+        let paused = paused.is_some();
+        print::json(&Shown { run: None, gate: Some(gate.name.clone()), paused, changed });
         return Ok(ExitCode::SUCCESS);
     }
     print::line(&match paused {
@@ -79,7 +96,8 @@ fn park(project: &Project, options: &Options, name: &str) -> Outcome {
     let paused = (name == "pause").then(|| Paused { at: Timestamp::now(), reason });
     let changed = gate.pause(&run, &event, paused.as_ref())?;
     if options.json {
-        print::json(&json!({ "run": run.id, "paused": paused.is_some(), "changed": changed }));
+        let paused = paused.is_some();
+        print::json(&Shown { run: Some(run.id.to_string()), gate: None, paused, changed });
         return Ok(ExitCode::SUCCESS);
     }
     let already = if changed { "" } else { " already" };

@@ -20,13 +20,14 @@ use rustyline::validate::Validator;
 use rustyline::{Context, Editor, Helper};
 use signal_hook::consts::SIGINT;
 
-use super::{Failed, Outcome, action, session};
+use super::{Failed, Outcome, action, complete, session};
 use crate::print::{self, Paint, paint};
 use crate::request::chosen_among;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run; needed only if there are several
+    /// The run, as WORKFLOW/RUN; needed only if there are several
+    #[arg(add = complete::runs())]
     run: Option<String>,
     /// The workflow, where there is no run yet
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! `phasegate schema`
+//! `phasegate schema`: the JSON schemas of what people write, of what workflows read, and of what `--json` prints.
 
 use std::process::ExitCode;
 
@@ -6,30 +6,89 @@ use clap::Args;
 use phasegate_engine::schema;
 use phasegate_runtime::config::Config;
 use phasegate_runtime::project::Project;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 
-use super::Outcome;
-use crate::print;
+use super::{
+    Failed, Outcome, accept, action, cancel, complete, doctor, jobs, lint, list, log, mutate,
+    owner, pause, status, test, wait, why,
+};
+use crate::outcome::Failure;
+use crate::print::{self, Versioned};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// A workflow, for the schema of what it reads; by default that of workflow definitions
-    workflow: Option<String>,
-    /// A record of it; by default its state document
+    /// What `--json` prints, by its command (`--list` shows the names), or a workflow, for what it reads; by default
+    /// workflow definitions
+    #[arg(value_name = "NAME", add = complete::workflows())]
+    name: Option<String>,
+    /// A record of the workflow; by default its state document
     record: Option<String>,
+    /// List the names of what `--json` prints
+    #[arg(long, conflicts_with_all = ["name", "record"])]
+    list: bool,
 }
 
+/// The schema of an output, by the name that it is asked for by.
+type Output = (&'static str, fn() -> Schema);
+
+/// The schema of an object as it is written.
+fn written<T: JsonSchema>() -> Schema {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.into_generator().into_root_schema_for::<Versioned<T>>()
+}
+
+/// What `--json` prints: each by its command, and `error` where one fails. An action is `action`.
+const OUTPUTS: &[Output] = &[
+    ("accept", written::<accept::Shown>),
+    ("action", written::<action::Acted>),
+    ("adopt", written::<owner::Shown>),
+    ("cancel", written::<cancel::Shown>),
+    ("check", written::<jobs::Checked>),
+    ("doctor", written::<doctor::Shown>),
+    ("error", written::<Failure>),
+    ("jobs", written::<jobs::Shown>),
+    ("lint", written::<lint::Shown>),
+    ("list", written::<list::Shown>),
+    ("log-verify", written::<log::Verified>),
+    ("mutate", written::<mutate::Shown>),
+    ("pause", written::<pause::Shown>),
+    ("release", written::<owner::Shown>),
+    ("resume", written::<pause::Shown>),
+    ("start", written::<action::Started>),
+    ("status", written::<status::Shown>),
+    ("test", written::<test::Shown>),
+    ("wait", written::<wait::Shown>),
+    ("why", written::<why::Shown>),
+];
+
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    let Some(name) = &options.workflow else {
+    if options.list {
+        for (name, _) in OUTPUTS {
+            print::line(name);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(name) = &options.name else {
         print::out(&schema::schema());
         return Ok(ExitCode::SUCCESS);
     };
-    let entry = project.workflow(name).ok_or_else(|| format!("there is no workflow {name:?}"))?;
+    if let Some((_, made)) = OUTPUTS.iter().find(|(known, _)| known == name) {
+        print::line(&serde_json::to_string_pretty(&made())?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let entry = project.workflow(name).ok_or_else(|| {
+        let known = OUTPUTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        Failed(format!(
+            "there is no workflow {name:?}, and no command whose `--json` is called that\nhint: there are: {known}"
+        ))
+    })?;
     let workflow = entry.load(&Config::default())?;
     let record = options.record.as_deref().unwrap_or("state");
     let known: Vec<&str> = workflow.records.0.iter().map(|record| &*record.name).collect();
     let shown = schema::of_record(&workflow, record).ok_or_else(|| {
         format!("workflow {name} has no record {record:?}; there are: {}", known.join(", "))
     })?;
-    print::json(&shown);
+    print::line(&serde_json::to_string_pretty(&shown)?);
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,11 @@
 //! `phasegate status`
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -10,9 +14,11 @@ use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Found, LEASE, Listed, Report, Runs, StandingGate};
 use phasegate_runtime::project::Project;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Outcome, event, when};
+use super::{Failed, Outcome, complete, event, when};
 use crate::openings;
 use crate::print::{self, Paint, paint};
 
@@ -32,65 +38,77 @@ fn armed(run: &Found) -> String {
     }
 }
 
+/// How often a status that is watched is looked at.
+const POLL: Duration = Duration::from_millis(500);
+
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct Options {
+    /// A run, as WORKFLOW/RUN; by default all that are open, and the last that has ended
+    #[arg(add = complete::runs())]
+    run: Option<String>,
     /// Show every run that is over, not only the last one
     #[arg(long)]
     all: bool,
     /// Show what a run has used of each of its limits, not only where it is more than half
     #[arg(short, long)]
     verbose: bool,
+    /// Show it again whenever something changes, until Ctrl-C
+    #[arg(short, long, conflicts_with = "json")]
+    watch: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-pub fn run(project: &Project, options: &Options) -> Outcome {
-    let gate = Runs::new(project);
+/// How a project stands, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// The project's folder.
+    project: PathBuf,
+    /// Gates that hold sessions without being started: `gate`, `stands`, `about`, `told`.
+    standing: Vec<Value>,
+    /// The runs: `run`, `workflow`, `document`, `phase`, `condition`, `last` and more.
+    runs: Vec<Value>,
+    /// Other runs have ended; `--all` has them.
+    has_more: bool,
+    /// What cannot be read.
+    problems: Vec<String>,
+    /// What opens the gate.
+    openings: Vec<String>,
+    /// Failures of Phasegate itself, the last ones.
+    recent_faults: Vec<Value>,
+}
+
+/// What is looked at.
+struct Seen {
+    runs: Vec<Found>,
+    faults: Vec<String>,
+    has_more: bool,
+}
+
+fn seen(gate: &Runs, options: &Options) -> Result<Seen, Failed> {
+    if let Some(name) = &options.run {
+        return Ok(Seen { runs: vec![gate.run(name)?], faults: Vec::new(), has_more: false });
+    }
     let listed = if options.all { gate.all_runs() } else { gate.runs() };
     let Listed { runs, mut faults, has_more } = listed;
     faults.extend(gate.broken());
-    let openings: Vec<String> = openings::in_environment()
-        .into_iter()
-        .chain(openings::in_settings(&project.root))
-        .collect();
-    let gates = gate.standing_gates();
-    let reports: Vec<_> = runs.iter().map(|run| (run, gate.report(run))).collect();
+    Ok(Seen { runs, faults, has_more })
+}
+
+pub fn run(project: &Project, options: &Options) -> Outcome {
+    if options.watch {
+        return watch(project, options);
+    }
+    let gate = Runs::new(project);
+    let seen = seen(&gate, options)?;
     if options.json {
-        let runs: Vec<_> = reports.iter().map(|(run, it)| row(project, &gate, run, it)).collect();
-        let recent = fault_log::recent(Some(&project.root), 5);
-        let standing: Vec<Value> = gates.iter().map(gate_row).collect();
-        print::json(
-            &json!({ "project": project.root, "standing": standing, "runs": runs, "has_more": has_more, "problems": faults, "openings": openings, "recent_faults": recent }),
-        );
+        print::json(&shown(project, &gate, &seen));
         return Ok(ExitCode::SUCCESS);
     }
-    for gate in &gates {
-        print::row(&gate.sentence());
-    }
-    if runs.is_empty() && faults.is_empty() && gates.is_empty() {
-        print::line(
-            "This project has no run. `phasegate list` shows the workflows that can be started.",
-        );
-    }
-    let width = runs.iter().map(|run| run.id.to_string().len()).max().unwrap_or(0);
-    for (run, report) in &reports {
-        let name = paint(Paint::Bold, &format!("{:<width$}", run.id.to_string()));
-        print::row(&format!("{name}  {}", standing(&gate, run, report)));
-        let facts = facts(project, run, report, options.verbose).join("; ");
-        print::row(&paint(Paint::Dim, &format!("{:width$}  {facts}", "")));
-        for remark in remarks(&gate, run, report) {
-            print::row(&format!("{:width$}  {remark}", ""));
-        }
-    }
-    for opening in &openings {
-        let warning = paint(Paint::Red, "the gate is open:");
-        print::row(&format!("{warning} {opening}"));
-    }
-    if has_more {
-        print::line("Other runs have ended; `phasegate status --all` shows them.");
-    }
-    for fault in &faults {
+    print::out(&page(project, &gate, &seen, options));
+    for fault in &seen.faults {
         print::note(&print::one_line(&format!("problem: {fault}")));
     }
     for fault in fault_log::recent(Some(&project.root), 3) {
@@ -98,6 +116,118 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::note(&format!("fault {}: {what}", when::ago(fault.at)));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the page again whenever it has changed.
+fn watch(project: &Project, options: &Options) -> Outcome {
+    let clears = std::io::stdout().is_terminal();
+    let mut before = String::new();
+    loop {
+        // A reader keeps what it has read, and a definition may change: each look is a new one.
+        let project = Project::open(&project.root)?.seen_from(&project.site);
+        let gate = Runs::new(&project);
+        let page = page(&project, &gate, &seen(&gate, options)?, options);
+        // Times pass: in a pipe only what happens is worth a new page.
+        let compared = if clears { page.clone() } else { timeless(&page) };
+        if compared != before {
+            if clears {
+                print::clear();
+            }
+            print::out(&page);
+            before = compared;
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// A page without how long ago things were.
+fn timeless(page: &str) -> String {
+    let words = page.split(' ').filter(|word| !word.chars().all(|c| c.is_ascii_digit()));
+    let words = words.filter(|word| {
+        !["seconds", "minutes", "hours", "days", "just"].contains(word) && !word.starts_with("ago")
+    });
+    words.filter(|word| !word.starts_with("now")).collect::<Vec<_>>().join(" ")
+}
+
+fn openings(project: &Project) -> Vec<String> {
+    let environment = openings::in_environment().into_iter();
+    environment.chain(openings::in_settings(&project.root)).collect()
+}
+
+/// What programs are told.
+fn shown(project: &Project, gate: &Runs, seen: &Seen) -> Shown {
+    let recent = fault_log::recent(Some(&project.root), 5);
+    Shown {
+        project: project.root.clone(),
+        standing: gate.standing_gates().iter().map(gate_row).collect(),
+        runs: seen.runs.iter().map(|run| row(project, gate, run, &gate.report(run))).collect(),
+        has_more: seen.has_more,
+        problems: seen.faults.clone(),
+        openings: openings(project),
+        recent_faults: recent.iter().filter_map(|it| serde_json::to_value(it).ok()).collect(),
+    }
+}
+
+/// What people are told. On a terminal it fits on the screen: what does not is counted.
+fn page(project: &Project, gate: &Runs, seen: &Seen, options: &Options) -> String {
+    let mut head = String::new();
+    let gates = if options.run.is_none() { gate.standing_gates() } else { Vec::new() };
+    for gate in &gates {
+        head.push_str(&print::fitted(&print::one_line(&gate.sentence()), 2));
+    }
+    if seen.runs.is_empty() && seen.faults.is_empty() && gates.is_empty() {
+        head.push_str(
+            "This project has no run. `phasegate list` shows the workflows that can be started.\n",
+        );
+    }
+    let width = seen.runs.iter().map(|run| run.id.to_string().len()).max().unwrap_or(0);
+    let texts = seen.runs.iter().map(|run| of_run(project, gate, run, width, options.verbose));
+    let texts: Vec<String> = texts.collect();
+    let mut foot = String::new();
+    for opening in &openings(project) {
+        let warning = paint(Paint::Red, "the gate is open:");
+        foot.push_str(&print::fitted(&print::one_line(&format!("{warning} {opening}")), 2));
+    }
+    if seen.has_more {
+        foot.push_str("Other runs have ended; `phasegate status --all` shows them.\n");
+    }
+    let most = print::height().filter(|_| !options.all && options.run.is_none());
+    let room = most.map(|most| most.saturating_sub(lines(&head) + lines(&foot) + MARGIN));
+    let (mut used, mut left_out) = (0, 0);
+    let mut page = head;
+    for text in &texts {
+        used += lines(text);
+        if room.is_some_and(|room| used > room) && left_out + 1 < texts.len() {
+            left_out += 1;
+        } else {
+            page.push_str(text);
+        }
+    }
+    if left_out > 0 {
+        let _ = writeln!(page, "{left_out} more; `phasegate status --all` shows them.");
+    }
+    page + &foot
+}
+
+/// Lines of the screen that are left for the prompt and for what is said beside the page.
+const MARGIN: usize = 3;
+
+fn lines(text: &str) -> usize {
+    text.matches('\n').count()
+}
+
+/// What is told of one run.
+fn of_run(project: &Project, gate: &Runs, run: &Found, width: usize, verbose: bool) -> String {
+    let report = gate.report(run);
+    let hang = width + 2;
+    let name = paint(Paint::Bold, &format!("{:<width$}", run.id.to_string()));
+    let first = format!("{name}  {}", standing(gate, run, &report));
+    let facts = facts(project, run, &report, verbose).join("; ");
+    let facts = paint(Paint::Dim, &format!("{:width$}  {facts}", ""));
+    let remarks = remarks(gate, run, &report).into_iter();
+    let remarks = remarks.map(|remark| format!("{:width$}  {remark}", ""));
+    let all = [first, facts].into_iter().chain(remarks);
+    all.map(|line| print::fitted(&print::one_line(&line), hang)).collect()
 }
 
 /// A standing gate as a row for programs.
@@ -145,14 +275,15 @@ fn standing(gate: &Runs, run: &Found, report: &Report) -> String {
         |(status, action)| (status, Some(action)),
     );
     let about = about.map(|about| format!(": {about}")).unwrap_or_default();
-    format!("{condition} in phase {phase}{about}")
+    format!("{condition} in phase {}{about}", paint(Paint::PHASE, &phase))
 }
 
 /// Where a run is, what it has used up, and whether anybody works on it.
 fn facts(project: &Project, run: &Found, report: &Report, verbose: bool) -> Vec<String> {
     let mut facts = vec![run.place.clone()];
     if let Some(last) = &run.ledger.session.last {
-        facts.push(format!("last answer {} {}", last.answer, when::ago(last.at)));
+        let answer = paint(Paint::of(&last.answer), &last.answer.to_string());
+        facts.push(format!("last answer {answer} {}", when::ago(last.at)));
         facts.extend(used(project, run, verbose));
     }
     if !report.condition.is_over() {

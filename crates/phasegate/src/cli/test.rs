@@ -6,14 +6,16 @@ use clap::Args;
 use phasegate_engine::case::{Cases, uncovered};
 use phasegate_runtime::config::Config;
 use phasegate_runtime::project::Project;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Outcome, lint};
+use super::{Outcome, complete, lint};
 use crate::print::{self, Paint, paint};
 
 #[derive(Debug, Args)]
 pub struct Options {
     /// Workflows or definition files; by default all workflows
+    #[arg(add = complete::workflows())]
     names: Vec<String>,
     /// Fail where a rule is not covered
     #[arg(long)]
@@ -21,6 +23,32 @@ pub struct Options {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// How the cases went, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    workflows: Vec<Report>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Report {
+    workflow: String,
+    cases: Vec<Run>,
+    /// How many of them failed.
+    failed: usize,
+    /// How many rules the workflow has.
+    rules: usize,
+    /// The rules that no case fires.
+    uncovered: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Run {
+    file: String,
+    case: String,
+    /// What is not as expected; empty where the case passed.
+    differences: Vec<String>,
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
@@ -35,14 +63,13 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let bad = results.iter().filter(|result| !result.passed()).count();
         failed |= bad > 0 || (options.full_coverage && !missing.is_empty());
         if options.json {
-            let cases: Vec<_> = results
-                .iter()
-                .map(|result| json!({ "file": result.file, "case": result.name, "differences": result.differences }))
-                .collect();
-            reports.push(json!({
-                "workflow": entry.name, "cases": cases, "failed": bad,
-                "rules": rules, "uncovered": missing,
-            }));
+            let cases = results.into_iter().map(|result| Run {
+                file: result.file,
+                case: result.name,
+                differences: result.differences,
+            });
+            let (workflow, cases) = (entry.name.clone(), cases.collect());
+            reports.push(Report { workflow, cases, failed: bad, rules, uncovered: missing });
             continue;
         }
         print::line(&paint(Paint::Bold, &entry.name));
@@ -68,7 +95,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         }
     }
     if options.json {
-        print::json(&reports);
+        print::json(&Shown { workflows: reports });
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

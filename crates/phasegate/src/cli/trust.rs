@@ -16,12 +16,13 @@ use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::{caller, jobs, trust};
 
-use super::{Failed, Outcome};
+use super::{Failed, Outcome, complete};
 use crate::print;
 
 #[derive(Debug, Args)]
 pub struct Options {
     /// The workflow
+    #[arg(add = complete::workflows())]
     workflow: String,
     /// Take the consent back
     #[arg(long)]

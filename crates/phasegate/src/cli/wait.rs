@@ -1,14 +1,17 @@
 //! `phasegate wait`: until something happens in a run, or in one of several.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use phasegate_engine::diagnostic::closest;
 use phasegate_runtime::gate::{Found, Runs};
 use phasegate_runtime::project::Project;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Failed, Outcome, chosen_run, event};
+use super::{Failed, Outcome, chosen_run, complete, event};
 use crate::print;
 use crate::waiting::{self, Until, Wait};
 
@@ -17,7 +20,8 @@ const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run; by default all that are open
+    /// The run, as WORKFLOW/RUN; by default all that are open
+    #[arg(add = complete::runs())]
     run: Option<String>,
     /// How long to wait at most
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -36,6 +40,19 @@ pub struct Options {
     json: bool,
 }
 
+/// What happened, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// The run, as WORKFLOW/RUN.
+    run: String,
+    /// Whether what was waited for has happened.
+    changed: bool,
+    /// A number that grows with everything that happens; for `--since`.
+    revision: u64,
+    /// Where the run stands.
+    status: String,
+}
+
 /// Waits. Exit code 1 tells that what was waited for has not happened.
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let (said, heard) = std::sync::mpsc::channel();
@@ -46,6 +63,10 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         watches.push(Runs::new(project).watch(&run.id, move || {
             let _ = said.send(());
         }));
+    }
+    if let Some(status) = &options.status {
+        let gate = Runs::new(project);
+        known_status(&gate, &awaited(&gate, options)?, status)?;
     }
     let deadline = Instant::now() + Duration::from_secs(options.seconds);
     let mut wait = Wait::new(match &options.status {
@@ -65,9 +86,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             let changed = happened.is_some();
             let status = waiting::status(&gate, run, &event);
             if options.json {
-                print::json(&json!({
-                    "run": name, "changed": changed, "revision": waiting::revision(&runs), "status": status,
-                }));
+                let revision = waiting::revision(&runs);
+                print::json(&Shown { run: name, changed, revision, status });
             } else {
                 let headline = gate.headline(run, &event);
                 let told = headline.map_or(status, |headline| print::headline(&headline));
@@ -79,6 +99,23 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let left = deadline.saturating_duration_since(Instant::now());
         let _ = heard.recv_timeout(POLL.min(left));
     }
+}
+
+/// Refuses a status in which none of these runs can ever be.
+fn known_status(gate: &Runs, runs: &[Found], wanted: &str) -> Result<(), Failed> {
+    let mut known = BTreeSet::new();
+    for run in runs {
+        known.extend(waiting::statuses(gate, run)?);
+    }
+    if known.contains(wanted) {
+        return Ok(());
+    }
+    let meant = closest(wanted, known.iter().map(String::as_str));
+    let meant = meant.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+    let known = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    Err(Failed(format!(
+        "no run here can have the status {wanted:?}\nhint: {meant}There are: {known}"
+    )))
 }
 
 /// The run that is named, or all that are open; where none is, the last one.

@@ -8,13 +8,16 @@ use phasegate_engine::step::Tried;
 use phasegate_runtime::gate::Runs;
 use phasegate_runtime::journal::Line;
 use phasegate_runtime::project::Project;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Failed, Outcome, shown_run, when};
+use super::{Failed, Outcome, complete, shown_run, when};
 use crate::print::{self, Paint, paint};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run, as WORKFLOW/NAME; by default the one that decided last
+    /// The run, as WORKFLOW/RUN; by default the one that decided last
+    #[arg(add = complete::runs())]
     run: Option<String>,
     /// Show the `always` rules that did not hold, too
     #[arg(long)]
@@ -22,6 +25,17 @@ pub struct Options {
     /// Print the journal's line as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A decision, for programs: the journal's line.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown<'l> {
+    /// The run, as WORKFLOW/RUN.
+    run: String,
+    /// `seq`, `at`, `event`, `from`, `to`, `answer`, `trace`, `evidence`, `notes` and more.
+    #[serde(flatten)]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    line: &'l Line,
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
@@ -38,11 +52,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let decided = lines().find(|line| !line.trace.tried.is_empty());
     let line = decided.as_ref().unwrap_or(last);
     if options.json {
-        print::json(line);
+        print::json(&Shown { run: run.id.to_string(), line });
         return Ok(ExitCode::SUCCESS);
     }
     if line.seq != last.seq || last.trace.tried.is_empty() {
-        let what = paint(Paint::Bold, &last.answer.to_string());
+        let what = paint(Paint::of(&last.answer), &last.answer.to_string());
         print::row(&format!(
             "{}: last event {}: {what} ({})",
             run.id,
@@ -69,7 +83,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     } else {
         format!("{} → {}", line.from, line.to)
     };
-    let answer = paint(Paint::Bold, &line.answer.to_string());
+    let answer = paint(Paint::of(&line.answer), &line.answer.to_string());
     print::row(&format!(
         "{}: {} in phase {way}: {answer} ({})",
         run.id,
@@ -96,27 +110,25 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::row(&format!("  {} property \"{property}\"", paint(Paint::Red, "violated:")));
     }
     for step in &line.moves {
-        print::row(&format!(
-            "  moved: {} {} → {} by rule {}",
-            step.of, step.from, step.to, step.by
-        ));
+        let (from, to) = (paint(Paint::PHASE, &step.from), paint(Paint::PHASE, &step.to));
+        print::wrapped_row(&format!("  moved: {} {from} → {to} by rule {}", step.of, step.by), 4);
     }
     if !line.evidence.is_empty() {
         print::line(&format!("\n{}", paint(Paint::Bold, "Evidence")));
         for reading in &line.evidence {
-            print::row(&format!("  {}: {}", reading.query, reading.answer));
+            print::wrapped_row(&format!("  {}: {}", reading.query, reading.answer), 4);
         }
     }
     for note in &line.notes {
         print::line("");
-        print::row(&format!("note: {note}"));
+        print::wrapped_row(&format!("note: {note}"), 6);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn indented(text: &str) {
     for line in text.lines() {
-        print::line(&format!("  {line}"));
+        print::wrapped(&format!("  {line}"), 2);
     }
 }
 
@@ -131,11 +143,7 @@ fn rule(tried: &Tried) {
             part.reads.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         let reads =
             if reads.is_empty() { String::new() } else { format!("   with {}", reads.join(", ")) };
-        print::row(&format!(
-            "        {} {}{}",
-            mark(part.held),
-            part.text,
-            paint(Paint::Dim, &reads)
-        ));
+        let reads = paint(Paint::Dim, &reads);
+        print::wrapped_row(&format!("        {} {}{reads}", mark(part.held), part.text), 12);
     }
 }

@@ -301,6 +301,10 @@ impl Runs<'_> {
         };
         let more: Vec<Found> = runs.into_iter().filter(|run| fits(run) && is_new(run)).collect();
         matching.extend(more);
+        // Of several the only one that is open is meant.
+        if matching.iter().filter(|run| self.is_working(run)).count() == 1 {
+            matching.retain(|run| self.is_working(run));
+        }
         match matching.len() {
             1 => Ok(matching.remove(0)),
             0 if known.is_empty() => {

@@ -22,6 +22,7 @@ use super::waits::{note, wait};
 use super::withhold::withhold;
 use super::{Answered, Found, Gate, GateError};
 use crate::baseline::Baseline;
+use crate::bindings;
 use crate::git;
 use crate::governor::{Situation, state_without};
 use crate::journal::Line;
@@ -135,6 +136,7 @@ impl Gate<'_> {
         }
         if let Some(session) = stop.session.as_ref().filter(|_| is_heard) {
             verdict.notes.extend(self.fallen_since(session));
+            verdict.notes.extend(bindings::take_notices(session));
         }
         // A session that has nothing else to do hears of what waits for somebody.
         if verdict.answers.is_empty() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use phasegate_clients::settings::{self, Hook, Scope};
 use phasegate_clients::{CLIENTS, Client, Here, Problem, Quirk, outside};
 
-use super::fire::{fire, on_path, run_bounded};
+use super::fire::{fire, version};
 use super::{Doctor, Status};
 
 impl Doctor<'_> {
@@ -23,7 +23,7 @@ impl Doctor<'_> {
                     hooks.extend(client.hooks_in(&file).unwrap_or_default());
                 }
             }
-            self.version(client);
+            self.version(client, &hooks);
             if !hooks.is_empty() {
                 found.push(client);
                 self.installed(client, &hooks);
@@ -91,24 +91,20 @@ impl Doctor<'_> {
         let mut files = client.files(&self.project.root, Scope::Project).into_iter();
         files.any(|file| {
             let hooks = client.hooks_in(&file).unwrap_or_default();
-            hooks.iter().any(|hook| hook.command.first().is_some_and(|word| word == "sh"))
+            hooks.iter().any(Hook::is_one_line)
         })
     }
 
     /// The client's own program, where it is found.
-    fn version(&mut self, client: &dyn Client) {
-        let Some(program) = client.facts().program.and_then(on_path) else { return };
+    fn version(&mut self, client: &dyn Client, hooks: &[Hook]) {
+        let Some((program, version)) = version(client) else { return };
         let shown = program.display().to_string();
-        let words = vec![shown.clone(), "--version".to_string()];
         let (id, title) = (format!("client.{}", client.name()), client.title());
-        match run_bounded(client, &words, Path::new("."), "") {
-            Ok(text) => {
-                let version = text.lines().next().unwrap_or_default().trim().to_string();
-                match client.outdated(&version) {
-                    Some(problem) => self.problem(&id, problem),
-                    None => self.ok(&id, "client", format!("{title}: {version} ({shown})")),
-                }
-            }
+        match version {
+            Ok(version) => match client.outdated(&version, hooks) {
+                Some(problem) => self.problem(&id, problem),
+                None => self.ok(&id, "client", format!("{title}: {version} ({shown})")),
+            },
             Err(why) => {
                 let remedy = format!("check that `{shown} --version` works");
                 self.row(id, "client", Status::Warn, format!("{title}: {why}"), Some(remedy));

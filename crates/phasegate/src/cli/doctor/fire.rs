@@ -93,6 +93,14 @@ pub fn run_bounded(
     })
 }
 
+/// A client's program, where it is on PATH, and what it says its version is.
+pub fn version(client: &dyn Client) -> Option<(PathBuf, Result<String, String>)> {
+    let program = client.facts().program.and_then(on_path)?;
+    let words = vec![program.display().to_string(), "--version".to_string()];
+    let said = run_bounded(client, &words, Path::new("."), "");
+    Some((program, said.map(|text| text.lines().next().unwrap_or_default().trim().to_string())))
+}
+
 /// A program on PATH.
 pub fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
