@@ -40,6 +40,7 @@ mod plans;
 mod projects;
 mod properties;
 mod purge;
+mod questions;
 mod random_events;
 mod readme;
 mod reentry;

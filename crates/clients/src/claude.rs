@@ -69,6 +69,7 @@ static FACTS: Facts = Facts {
         Quirk::HeedsExit,
         Quirk::ShowsMessages,
         Quirk::TakesContext,
+        Quirk::TakesContextAtPrompts,
         Quirk::PlainJson,
         Quirk::RunsEqualOnce,
         Quirk::HasPlugin,

@@ -20,6 +20,7 @@ mod man;
 mod mutate;
 mod owner;
 mod pause;
+mod questions;
 mod repl;
 mod schema;
 mod status;
@@ -95,6 +96,14 @@ enum Command {
     /// Resume a run that was paused; for people
     #[command(after_help = "Example:\n  phasegate resume triage/web")]
     Resume(pause::Options),
+    /// Ask the person something, and let this session stop until there is an answer; for agents
+    #[command(
+        after_help = "Examples:\n  phasegate ask-human 'Which of the two databases?'\n  phasegate ask-human --seconds 60"
+    )]
+    AskHuman(questions::Ask),
+    /// Answer what the agent of a run has asked; for people
+    #[command(after_help = "Example:\n  phasegate answer triage/web 'The second one.'")]
+    Answer(questions::Reply),
     /// Take a run over for a session, at once
     #[command(after_help = "Example:\n  phasegate adopt triage/web")]
     Adopt(owner::Adopt),
@@ -387,6 +396,8 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Cancel(options) => cancel::run(project, &options),
         Command::Pause(options) => pause::pause(project, &options),
         Command::Resume(options) => pause::resume(project, &options),
+        Command::AskHuman(options) => questions::ask(project, &options),
+        Command::Answer(options) => questions::answer(project, &options),
         Command::Adopt(options) => owner::adopt(project, &options),
         Command::Release(options) => owner::release(project, &options),
         Command::Accept(options) => accept::run(project, &options),

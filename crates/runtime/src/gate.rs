@@ -17,6 +17,7 @@ mod on_memory;
 mod overheard;
 mod pin;
 mod put;
+mod questions;
 mod repeat;
 mod runs;
 mod sessions;
@@ -44,6 +45,7 @@ use phasegate_engine::workflow::Workflow;
 
 use crate::catalog::{Entry, LoadError};
 use crate::project::Project;
+use crate::question::BadText;
 use crate::run::RunId;
 use crate::store::{Store, StoreError};
 use crate::words;
@@ -51,6 +53,7 @@ use crate::workspace::{Documents, Workspace};
 
 pub use crate::ledger::LEASE;
 pub use find::{Found, Listed};
+pub use questions::Asker;
 pub use runs::Report;
 pub use sessions::{Sign, Standing};
 pub use standing::{GateState, StandingGate};
@@ -137,6 +140,9 @@ pub enum GateError {
     /// A process could not be started, or its files could not be used.
     #[error(transparent)]
     Process(#[from] std::io::Error),
+    /// What cannot be asked or answered.
+    #[error(transparent)]
+    Text(#[from] BadText),
     /// A text or a guard of the workflow failed.
     #[error("{0}")]
     Fault(String),

@@ -209,11 +209,13 @@ fn list(
     paths.sort_unstable();
     paths.dedup_by_key(|(path, _)| *path);
     for (path, may_be_nested) in paths {
-        let full = root.join(path);
-        let is_nested = may_be_nested && full.join(".git").symlink_metadata().is_ok();
-        if !is_nested {
+        let nested = may_be_nested.then(|| root.join(path));
+        let nested = nested.filter(|full| full.join(".git").symlink_metadata().is_ok());
+        let Some(full) = nested else {
             found.paths.push(format!("{prefix}{path}"));
-        } else if depth < MAX_NESTED {
+            continue;
+        };
+        if depth < MAX_NESTED {
             let prefix = format!("{prefix}{path}/");
             let Some(nested) = Repository::of(&full) else { continue };
             if let Err(why) = list(&nested, &prefix, depth + 1, found) {

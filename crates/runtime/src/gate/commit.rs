@@ -12,6 +12,7 @@ use phasegate_engine::step::{Actor, Effect, Event, Step};
 use phasegate_engine::workflow::Workflow;
 
 use super::put::{Attempt, Progress, refusal};
+use super::questions::{drop_question, waiting};
 use super::repeat::follow;
 use super::standing::note_done;
 use super::tamper::protected;
@@ -88,7 +89,10 @@ impl Gate<'_> {
         if event.is_question() {
             ledger.session.last_block = insisting(ledger, event, &step, before, &after, now);
         }
-        let answered_before = ledger.session.last.as_ref().map(|last| last.answer.clone());
+        // Of a question people were told when it was asked.
+        let asked = ledger.open_question().map(|question| waiting(&found.id, question));
+        let before_that = || ledger.session.last.as_ref().map(|last| last.answer.clone());
+        let answered_before = asked.filter(|asked| *asked == step.answer).or_else(before_that);
         ledger.session.last = Some(Last {
             at: now,
             event: event.name.clone(),
@@ -102,6 +106,9 @@ impl Gate<'_> {
         }
         ledger.position.passed.append(&mut step.passed);
         let ends = advance(ledger, workflow, &step);
+        if ends {
+            run.notes.extend(drop_question(&found.id, &mut ledger.session));
+        }
         let phase = step.to.clone();
         let line = Line {
             from: step.from,

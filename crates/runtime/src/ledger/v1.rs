@@ -147,6 +147,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             waits: Waits::default(),
             paused: None,
             stands: None,
+            question: None,
             copy: None,
             pending_notices: old.untold,
         },
