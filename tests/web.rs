@@ -315,9 +315,18 @@ fn with_actions(scene: &Scene) -> (Served, impl Fn() -> String) {
     }
 }
 
-fn code(shown: &str) -> String {
-    let (_, code) = shown.rsplit_once("Code ").unwrap();
-    code[..6].to_string()
+/// The code for what was proposed with this reason, once the terminal shows it.
+fn code(shown: &impl Fn() -> String, reason: &str) -> String {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let text = shown();
+        let line = text.lines().find(|line| line.contains(reason));
+        if let Some((_, rest)) = line.and_then(|line| line.split_once("Code ")) {
+            return rest[..6].to_string();
+        }
+        assert!(Instant::now() < deadline, "no code is shown: {text}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -348,7 +357,7 @@ fn an_approval_needs_the_code_and_is_for_what_the_person_saw() {
     assert_eq!(served.post("/api/propose", "application/json", &unfit).status, 422);
     // Guessing ends it.
     let id = propose(seq, "guessed").json()["id"].clone();
-    let right = code(&shown());
+    let right = code(&shown, "guessed");
     let wrong = if right == "000000" { "000001" } else { "000000" };
     for _ in 0..3 {
         assert_eq!(confirm(&id, wrong).status, 422);
@@ -357,14 +366,14 @@ fn an_approval_needs_the_code_and_is_for_what_the_person_saw() {
     // Files that change in between, and a run that moves on, are not what was approved.
     let id = propose(seq, "before the change").json()["id"].clone();
     scene.file("src.rs", "changed");
-    let ran = confirm(&id, &code(&shown()));
+    let ran = confirm(&id, &code(&shown, "before the change"));
     assert!(ran.status == 409 && ran.body.contains("the files have changed"), "{ran:?}");
     let id = propose(seq, "before the stop").json()["id"].clone();
     scene.stop();
-    let ran = confirm(&id, &code(&shown()));
+    let ran = confirm(&id, &code(&shown, "before the stop"));
     assert!(ran.status == 409 && ran.body.contains("has moved on"), "{ran:?}");
     let id = propose(seq + 1, "it is good").json()["id"].clone();
-    let right = code(&shown());
+    let right = code(&shown, "it is good");
     let ran = confirm(&id, &right);
     assert_eq!(ran.status, 200, "{ran:?}");
     assert_eq!(confirm(&id, &right).status, 404, "a code counts once");

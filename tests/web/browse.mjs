@@ -147,7 +147,11 @@ await page.locator("textarea").fill("The notes are good.");
 await page.getByRole("button", { name: "Ask for a code" }).click();
 await page.getByLabel("code").fill("000000");
 await page.getByRole("button", { name: "approve", exact: true }).last().click();
-const code = /Code (\d{6})/.exec(served.shown())?.[1];
+let code;
+for (let tries = 0; tries < 100 && !code; tries++) {
+  code = /Code (\d{6})/.exec(served.shown())?.[1];
+  await page.waitForTimeout(50);
+}
 if (code !== "000000") await page.getByText("this is not the code").waitFor();
 await page.getByLabel("code").fill(code ?? "");
 await page.getByRole("button", { name: "approve", exact: true }).last().click();

@@ -3,6 +3,7 @@
 
 mod acts;
 mod live;
+mod refused;
 mod view;
 
 use std::collections::HashMap;
@@ -33,7 +34,7 @@ use crate::loopback::{self, Body, Hosts, plain};
 use crate::outcome::{Failed, Outcome};
 use crate::print;
 use acts::Desk;
-use view::Refused;
+use refused::Refused;
 
 /// What the page is made of.
 const PAGE: [(&str, &str, &str); 3] = [

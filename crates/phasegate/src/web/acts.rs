@@ -22,7 +22,7 @@ use phasegate_runtime::project::Project;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::view::Refused;
+use super::refused::Refused;
 use crate::perform::{Asked, NotPerformed};
 use crate::{print, request};
 

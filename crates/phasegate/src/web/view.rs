@@ -12,6 +12,7 @@ use phasegate_runtime::plain;
 use phasegate_runtime::project::Project;
 use serde_json::{Value, json};
 
+use super::refused::Refused;
 use super::{Query, acts};
 use crate::cli::status;
 use crate::openings;
@@ -24,17 +25,6 @@ const MAX_LOG: u64 = 64 << 10;
 
 /// A journal with more lines than this is not checked whole for a page.
 const MAX_VERIFIED: u64 = 2_000;
-
-/// Why there is no answer.
-pub enum Refused {
-    /// What is asked for is not there.
-    Unknown(String),
-    /// What is asked for is not possible, or not as it is asked for.
-    Wrong(String),
-    /// It was meant for a run that has moved on.
-    Moved(String),
-    Failed(String),
-}
 
 /// Answers a question of the page.
 ///
