@@ -69,10 +69,11 @@ function stop(root, session = "s1") {
   return spawn(PHASEGATE, ["hook", "stop", "--client", "claude"], { cwd: root, env, stdio: ["pipe", "ignore", "inherit"] }).stdin.end(JSON.stringify(payload));
 }
 
+let servers = 0;
 /** Serves the page at a terminal; what that shows is kept. */
 async function serve(root, port) {
   // Not among the project's files, which an act is bound to.
-  const shown = `${root}-shown.txt`;
+  const shown = `${root}-shown-${(servers += 1)}.txt`;
   writeFileSync(shown, "");
   const line = `exec '${PHASEGATE}' -C '${root}' web --actions --port ${port}`;
   const child = spawn("script", ["-q", "-f", "-c", line, shown], { env: process.env, stdio: ["pipe", "ignore", "inherit"] });
@@ -155,7 +156,10 @@ for (let tries = 0; tries < 100 && !code; tries++) {
 if (code !== "000000") await page.getByText("this is not the code").waitFor();
 await page.getByLabel("code").fill(code ?? "");
 await page.getByRole("button", { name: "approve", exact: true }).last().click();
-await page.locator("#inbox").getByText(/ended \(1\)/i).waitFor();
+await page.locator("#inbox").getByText(/ended \(1\)/i).waitFor({ timeout: 8000 }).catch(async (error) => {
+  console.log(code, served.shown(), await page.locator("article").innerText());
+  throw error;
+});
 assert.match(gate(root, "log", "release/release"), /approve/);
 ok("approved");
 
