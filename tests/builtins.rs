@@ -138,3 +138,35 @@ fn files_below(folder: &std::path::Path) -> impl Iterator<Item = std::path::Path
         }
     })
 }
+
+/// Lines of a definition that say what it does: not blank, not a comment, not a property, and not the text of an action.
+fn lines_that_count(text: &str) -> usize {
+    let (mut count, mut is_property, mut is_action, mut is_text) = (0, false, false, false);
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') && !is_text {
+            is_property = line.starts_with("[[property");
+            is_action = line.starts_with("[action");
+        }
+        let ends = |line: &str| line.matches("\"\"\"").count() + line.matches("'''").count();
+        let is_of_text = is_text;
+        if ends(line) % 2 == 1 {
+            is_text = !is_text;
+        }
+        let is_skipped = line.is_empty() || line.starts_with('#') || is_property;
+        count += usize::from(!is_skipped && !(is_action && is_of_text));
+    }
+    count
+}
+
+#[test]
+fn the_five_definitions_together_stay_short_and_narrow() {
+    let mut all = Vec::new();
+    for entry in built_in() {
+        let text = entry.bundle().unwrap().definition.text.to_string();
+        let wide = text.lines().find(|line| line.chars().count() > 160);
+        assert_eq!(wide, None, "{}: a row of more than 160 columns", entry.name);
+        all.push((entry.name.clone(), lines_that_count(&text)));
+    }
+    let sum: usize = all.iter().map(|(_, count)| count).sum();
+    assert!(sum > 1_000 && sum <= 1_500, "{sum} lines: {all:?}");
+}

@@ -49,10 +49,31 @@ fn an_agent_that_ends_its_run_by_hand_is_no_success() {
     scene.file(STATE, state);
     scene.stop_again().allows_saying("not by Phasegate");
     let last = scene.journal("triage/web").pop().unwrap();
-    assert_eq!(last["answer"]["outcome"], "aborted");
+    assert_ne!(last["answer"]["outcome"], "done");
     let status = scene.ok(&["status"]);
     assert!(status.contains("ended in phase complete") && !status.contains("done"), "{status}");
     scene.stop().allows();
+}
+
+#[test]
+fn an_end_that_somebody_else_has_set_waits_for_a_person() {
+    let scene = Scene::with_triage(2);
+    scene.stop().blocks("2 of 2");
+    let state = scene.read(STATE).replace(r#""phase": "triage""#, r#""phase": "complete""#);
+    scene.file(STATE, state);
+    scene.stop_again().allows_saying("does not count as done");
+    let last = scene.journal("triage/web").pop().unwrap();
+    assert_eq!(
+        (&last["answer"]["outcome"], &last["answer"]["until"]),
+        (&"waiting".into(), &"human".into())
+    );
+    // Who accepts it says that it is done.
+    assert_eq!(
+        scene.by_hand(&["accept", "triage/web", "--reason", "nothing was left"]).code,
+        Some(0)
+    );
+    let status = scene.ok(&["status", "--all"]);
+    assert!(status.contains("done"), "{status}");
 }
 
 #[test]

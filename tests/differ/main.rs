@@ -157,7 +157,7 @@ fn the_traces_have_every_workflow_at_every_phase_and_all_that_can_be_at_work() {
 const PLANTED: [(&str, &str, &str); 5] = [
     ("triage", r#"goto = "meta-review""#, r#"goto = "complete", allow = "done""#),
     ("loop", r#""frame.iter" = "iter + 1""#, r#""frame.iter" = "iter + 2""#),
-    ("plan", "clean >= REQUIRED_CLEAN", "clean >= 1"),
+    ("plan", "clean >= needed", "clean >= 1"),
     ("task", r#"goto = "codegen""#, r#"goto = "review""#),
     ("phases", "judged and verdict == 'approved'", "judged"),
 ];

@@ -447,7 +447,17 @@ fn answer_ended(
         };
         return Then::Write(open.run.keep(), Progress::Done(is_news.then_some(answered)));
     }
-    let answer = Answer::allow(Outcome::Aborted);
+    // The specification lets the agent stop in a final phase, whoever has set it. What it comes to, a person says.
+    let change =
+        open.run.ledger.tamper.changes.last().filter(|_| !derived).map(ToString::to_string);
+    let answer = match change {
+        Some(change) => {
+            let run = open.run.found.id.to_string();
+            let told = words::sentence(&run, phase, Because::Tampered(&change));
+            Answer::waiting(Until::Human, told)
+        }
+        None => Answer::allow(Outcome::Aborted),
+    };
     let (event_name, answer_given) = (event.name.clone(), answer.clone());
     open.run.ledger.session.last =
         Some(Last { at: now, event: event_name, answer: answer_given, waits_for: None });
