@@ -19,7 +19,7 @@ const EVERYDAY: &[&str] = &[
 /// The other commands by what they are for.
 const OTHERS: &[(&str, &[&str])] = &[
     ("Runs", &["do", "jobs", "adopt", "release", "wait", "repl", "drive", "mcp", "demo"]),
-    ("Authoring", &["list", "lint", "test", "mutate", "draw", "eject", "schema"]),
+    ("Authoring", &["new", "list", "lint", "test", "mutate", "draw", "eject", "schema"]),
     ("Plumbing", &["accept", "ask-human", "uninstall", "hook", "statusline", "completions", "man"]),
 ];
 
