@@ -5,6 +5,7 @@
 
 mod actor;
 mod advice;
+mod algebra;
 pub mod answer;
 pub mod bom;
 pub mod case;
@@ -26,13 +27,17 @@ pub mod job;
 pub mod json;
 pub mod lint;
 mod markdown;
+pub mod missing;
+pub mod model;
 pub mod mutate;
 mod names;
 pub mod patch;
 pub mod resolve;
+pub mod scene;
 pub mod schema;
 pub mod step;
 mod syntax;
 pub mod test_count;
 pub mod types;
+pub mod verify;
 pub mod workflow;
