@@ -213,3 +213,12 @@ fn the_exit_codes_are_the_same_in_help_and_docs() {
         assert!(docs.contains(&format!("| {code} | `{name}` | {about} |")), "{row}");
     }
 }
+
+#[test]
+fn a_workflow_with_mistakes_is_not_listed_as_a_healthy_one() {
+    let scene = Scene::new();
+    scene
+        .file(".phasegate/workflows/ship.toml", SHIP.replace("goto = \"done\"", "goto = \"dome\""));
+    let shown = scene.ok(&["list"]);
+    assert!(shown.contains("it has mistakes: `phasegate lint ship`"), "{shown}");
+}

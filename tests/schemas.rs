@@ -141,6 +141,7 @@ fn what_programs_read_fits_its_schema() {
         assert!(schema["properties"]["version"].is_object(), "{schema:#}");
         unseen.retain(|it| *it != name);
     };
+    check("new", &["new", "mine", "--template", "items", "--json"], false);
     check("start", &["start", "ship", "--json"], false);
     scene.stop();
     check("list", &["list", "--json"], false);

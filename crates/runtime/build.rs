@@ -1,4 +1,4 @@
-//! Embeds the built-in workflows: every file under `workflows/`, as it lies there; a mark of each,
+//! Embeds the built-in workflows and the templates: every file under `workflows/` and `templates/`, as it lies there; a mark of each workflow,
 //! by which a run knows that its definition is still the same; and what finding its runs needs.
 
 use std::collections::BTreeMap;
@@ -50,8 +50,26 @@ fn main() -> io::Result<()> {
         .map_err(io::Error::other)?;
     }
     code.push_str("];\n");
+    code.push_str(&templates()?);
     let out = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
     fs::write(out.join("builtin_files.rs"), code)
+}
+
+/// The templates of `phasegate new`, every file of each.
+fn templates() -> io::Result<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../templates").canonicalize()?;
+    println!("cargo::rerun-if-changed={}", root.display());
+    let mut files = Vec::new();
+    collect(&root, &mut files)?;
+    files.sort();
+    let mut code = String::from("\npub static TEMPLATES: &[(&str, &str)] = &[\n");
+    for file in &files {
+        let name = file.strip_prefix(&root).unwrap_or(file).to_string_lossy().replace('\\', "/");
+        let path = file.to_string_lossy();
+        writeln!(code, "    ({name:?}, include_str!({path:?})),").map_err(io::Error::other)?;
+    }
+    code.push_str("];\n");
+    Ok(code)
 }
 
 /// A root key of a definition of ours: a string on one line. A test reads them again, as TOML.

@@ -65,7 +65,7 @@ fn the_machine_has_the_edges_of_the_diagram_and_one_more() {
     // What is over is opened again by `redo` alone.
     assert!(found.remove(&("done".to_string(), "planning".to_string())));
     assert_eq!(found, diagram());
-    let drawn = crate::scene::Scene::new().ok(&["draw", "task"]);
+    let drawn = crate::scene::Scene::new().ok(&["draw", "task", "--format", "mermaid"]);
     for (from, to) in diagram() {
         assert!(drawn.contains(&format!("    {from} --> {to}: ")), "{from} --> {to}");
     }

@@ -24,6 +24,28 @@ impl Source {
         Arc::new(Source { name: name.into(), text: text.into(), newlines: OnceLock::new() })
     }
 
+    /// Where a key of a table stands: in `[table]`, or among the root keys where the table has no name. The
+    /// beginning where it is not found.
+    pub fn key(&self, table: &str, key: &str) -> Range<usize> {
+        let head = format!("[{table}]");
+        let start = if table.is_empty() { Some(0) } else { self.text.find(&head) };
+        let start = start.unwrap_or(0);
+        let mut at = start;
+        for line in self.text[start..].split_inclusive('\n') {
+            let text = line.trim_start();
+            if at > start && text.starts_with('[') {
+                break;
+            }
+            let rest = text.strip_prefix(key).map(str::trim_start);
+            if rest.is_some_and(|rest| rest.starts_with('=') || rest.starts_with('.')) {
+                let from = at + (line.len() - text.len());
+                return from..from + key.len();
+            }
+            at += line.len();
+        }
+        0..0
+    }
+
     /// Line and column (both from 1) of a byte offset.
     pub fn position(&self, offset: usize) -> (usize, usize) {
         let newlines = self

@@ -42,7 +42,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("patched", "patched(path): the files that a patch changes, as it names them"),
     (
         "snapshot",
-        "snapshot([paths]): keeps the files of the project as they are, and returns what they are kept under; none without git. Files that git ignores are kept where `paths` names them",
+        "snapshot([paths]): keeps the files of the project as they are, and returns what they are kept under; none without git, and for a workflow that runs something and has no consent. Files that git ignores are kept where `paths` names them",
     ),
     (
         "changes",

@@ -4,6 +4,7 @@
 //! needs through [`evidence::Evidence`], and says everything it wants done in its [`step::Step`].
 
 mod actor;
+mod advice;
 mod algebra;
 pub mod answer;
 pub mod bom;

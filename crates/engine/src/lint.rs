@@ -1,5 +1,7 @@
 //! What a definition may do that its author hardly meant.
 
+mod expressions;
+mod kinds;
 mod written;
 
 use std::collections::{BTreeSet, HashSet};
@@ -11,9 +13,11 @@ use crate::events::EventKind;
 use crate::graph::{edges, reachable, steps};
 use crate::job::Gives;
 use crate::workflow::{
-    Assignment, Does, Expression, JobSpec, Machine, MachineId, NewValue, Phase, PhaseId, Property,
-    Reply, Rule, TextTemplate, Workflow, Written,
+    Assignment, Expression, JobSpec, Machine, MachineId, Phase, PhaseId, Reply, Rule, Workflow,
 };
+
+/// The filter that tells how old something is.
+const AGE: &str = "age";
 
 /// Looks for everything that resolving does not already refuse.
 pub fn lint(workflow: &Workflow, bundle: &Bundle) -> Diagnostics {
@@ -21,15 +25,24 @@ pub fn lint(workflow: &Workflow, bundle: &Bundle) -> Diagnostics {
     for (index, machine) in workflow.machines.iter().enumerate() {
         lint.phases(machine);
         lint.shadows(machine);
+        lint.repeats(machine);
         lint.silent_phases(machine, index);
         lint.endless_blocks(machine);
         lint.unasked(machine, MachineId(index));
     }
+    lint.expressions();
     lint.unused(bundle);
     lint.unused_parts();
+    lint.empty_blocks();
     lint.wide();
     lint.found.sort();
     lint.found
+}
+
+/// Whether a rule fires whenever it is tried.
+fn always_holds(rule: &Rule) -> bool {
+    let guard = rule.when.as_ref();
+    guard.is_none_or(|guard| expressions::constant(&guard.whole.text) == Some(true))
 }
 
 struct Lint<'a> {
@@ -58,6 +71,15 @@ impl Lint<'_> {
             return;
         }
         let first = machine.initial.unwrap_or(PhaseId(0));
+        if machine.binding.is_none()
+            && machine.get(first).ends.is_some()
+            && machine.derive.is_none()
+        {
+            let message =
+                format!("a run is over as it begins: `{}` is final", machine.get(first).name);
+            let span = self.source.key("", "initial");
+            self.warn("no-end", span, message, "begin in a phase that is not final");
+        }
         // A phase that is derived can be that of a document which somebody else has made.
         let reached = match machine.derive {
             Some(_) => (0..machine.phases.len()).map(PhaseId).collect(),
@@ -99,7 +121,7 @@ impl Lint<'_> {
             for rules in lists {
                 for (index, rule) in rules.iter().enumerate() {
                     let hides = |earlier: &&&Rule| {
-                        earlier.when.is_none()
+                        always_holds(earlier)
                             && earlier.ask.is_none()
                             && (rule.on.is_empty()
                                 || rule.on.iter().all(|event| earlier.on.contains(event)))
@@ -116,6 +138,38 @@ impl Lint<'_> {
                             "move it before the other, or give the other a `when`",
                         );
                     }
+                }
+            }
+        }
+    }
+
+    /// Rules that answer nothing and go nowhere: the stop is put again, and they fire again.
+    fn repeats(&mut self, machine: &Machine) {
+        for (index, phase) in machine.phases.iter().enumerate() {
+            let is_stop = |event: &String| EventKind::of(event) == EventKind::Stop;
+            let rules = machine.rules_in(phase).filter(|rule| rule.on.iter().any(is_stop));
+            let rules: Vec<&Rule> = rules.collect();
+            for (at, rule) in rules.iter().enumerate() {
+                let stays = rule.goto.is_none_or(|to| to.0 == index);
+                let acts = rule.ask.is_some() || rule.start.is_some() || rule.remove;
+                if !stays || acts || rule.reply.is_some() || !always_holds(rule) {
+                    continue;
+                }
+                let set: Vec<String> = rule.set.iter().map(|set| self.place(set)).collect();
+                let ends = rules[..at].iter().any(|earlier| {
+                    let looks = earlier.when.as_ref().map(|guard| self.looks_at(&guard.whole));
+                    let mut names = looks.into_iter().flatten();
+                    names.any(|name| {
+                        set.iter().any(|set| set.starts_with(&name) || name.starts_with(set))
+                    })
+                });
+                if !ends {
+                    let message = format!(
+                        "in phase `{}` this rule fires again and again: it neither answers nor leaves",
+                        phase.name
+                    );
+                    let hint = "add an answer (`block` or `allow`), or `goto` another phase";
+                    self.warn("endless", rule.span.clone(), message, hint);
                 }
             }
         }
@@ -214,7 +268,8 @@ impl Lint<'_> {
                 let touches = |name: &String| {
                     changed.iter().any(|place| place.starts_with(name) || name.starts_with(place))
                 };
-                leaves && looks_at.iter().flatten().any(touches)
+                let by_time = rule.when.as_ref().is_some_and(|guard| self.waits(&guard.whole));
+                leaves && (by_time || looks_at.iter().flatten().any(touches))
             });
             if !bounded {
                 let message = format!(
@@ -242,6 +297,17 @@ impl Lint<'_> {
         }
     }
 
+    /// Whether an expression looks at how old something is: that changes by itself.
+    fn waits(&self, expression: &Expression) -> bool {
+        let has = |expression: &Expression| {
+            expression.names().filters.iter().any(|filter| filter.path[0] == AGE)
+        };
+        let names = self.looks_at(expression);
+        let facts = self.workflow.machines.iter().flat_map(Machine::facts);
+        let mut facts = facts.filter(|(name, ..)| names.contains(*name));
+        has(expression) || facts.any(|(.., by)| by.iter().any(|it| has(it)))
+    }
+
     /// The names that an expression looks at, also by way of derived facts.
     fn looks_at(&self, expression: &Expression) -> HashSet<String> {
         let mut found = HashSet::new();
@@ -264,74 +330,6 @@ impl Lint<'_> {
             let span = machine.phases.first().map_or(0..0, |phase| phase.span.clone());
             let message = format!("no rule asks machine `{}`", machine.name);
             self.warn("unused", span, message, "add a rule with `ask`, or remove the machine");
-        }
-    }
-
-    fn unused(&mut self, bundle: &Bundle) {
-        let workflow = self.workflow;
-        let facts = workflow.machines.iter().flat_map(|machine| {
-            let pick = machine.binding.iter().filter_map(|binding| binding.pick.as_ref());
-            machine.facts().flat_map(|(.., by)| by).chain(pick)
-        });
-        let in_rules = workflow.rules().flat_map(|(_, rule)| {
-            let values = rule.set.iter().filter_map(|set| match &set.value {
-                NewValue::Expression(expression) => Some(expression),
-                _ => None,
-            });
-            rule.when.iter().map(|guard| &guard.whole).chain(values)
-        });
-        let jobs = workflow.jobs.iter().flat_map(JobSpec::expressions);
-        let guards = workflow.checks().filter_map(|check| check.guards.expression());
-        let jobs = jobs.chain(guards);
-        let written = workflow.rules().flat_map(|(_, rule)| &rule.write);
-        let written = written.filter_map(|(_, written)| match written {
-            Written::Patch(it) | Written::Copies(it) => Some(it),
-            Written::Text(_) => None,
-        });
-        let ended = workflow.rules().filter_map(|(_, rule)| rule.end.as_ref()).chain(written);
-        let claims = workflow.properties.iter().flat_map(Property::expressions);
-        let derived = workflow.outer().derive.iter().chain(claims);
-        let expressions = facts.chain(in_rules).chain(jobs).chain(ended).chain(derived);
-        let expressions = expressions.map(Expression::names);
-        let names = expressions.chain(workflow.texts.iter().map(TextTemplate::names));
-        let used: HashSet<&str> = names
-            .flat_map(|names| names.variables.iter().map(|used| used.path[0].as_str()))
-            .collect();
-        for machine in &workflow.machines {
-            for (name, span, _) in machine.facts() {
-                if !used.contains(name) {
-                    let message = format!("`{name}` is never used");
-                    self.warn("unused", span.clone(), message, "remove it");
-                }
-            }
-        }
-        for (name, _) in &workflow.constants {
-            if !used.contains(name.as_str()) {
-                let span =
-                    self.source.text.find(name.as_str()).map_or(0..0, |at| at..at + name.len());
-                self.warn("unused", span, format!("constant `{name}` is never used"), "remove it");
-            }
-        }
-        for (path, file) in &bundle.files {
-            let is_text = path.starts_with("prompts/") || path.starts_with("templates/");
-            let texts = workflow.texts.iter().map(|text| &text.source);
-            let used = texts.chain(&workflow.included).any(|used| Arc::ptr_eq(used, file));
-            if is_text && !used {
-                let message = format!("{} is never used", file.name);
-                self.found.warning("unused", file, 0..0, message).hint = Some("remove it".into());
-            }
-        }
-        for action in workflow.actions.iter().filter(|action| matches!(action.does, Does::Event)) {
-            if !workflow.rules().any(|(_, rule)| rule.on.contains(&action.name)) {
-                let message =
-                    format!("no rule is about action `{}`, so it is always refused", action.name);
-                let span = self
-                    .source
-                    .text
-                    .find(&format!("[action.{}]", action.name))
-                    .map_or(0..0, |at| at..at + 1);
-                self.warn("unused", span, message, "add a rule with `on`, or `creates` or `shows`");
-            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::advice;
 use crate::check;
 use crate::diagnostic::{Diagnostics, Source, closest};
 use crate::functions;
@@ -96,8 +97,8 @@ fn collisions(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnos
     for (name, _) in &workflow.constants {
         if let Some(what) = taken.insert(name, "a constant") {
             let message = format!("`{name}` is {what} already and cannot be a constant");
-            let at = definition.text.find(&format!("\n{name}")).map_or(0, |at| at + 1);
-            found.error("name", definition, at..at + name.len(), message);
+            found.error("name", definition, definition.key("const", name), message).hint =
+                Some("give the constant another name".into());
         }
     }
     for machine in &workflow.machines {
@@ -261,7 +262,10 @@ impl Check<'_> {
         let Expression { text, source, span, .. } = expression;
         match Names::of_expression(text) {
             Ok(_) => self.names(expression.names(), source, span, scope),
-            Err(error) => self.syntax(error, source, span),
+            Err(error) => {
+                let hint = advice::expression(text);
+                self.syntax(error, source, span, hint);
+            }
         }
     }
 
@@ -269,16 +273,25 @@ impl Check<'_> {
         let TextTemplate { text, source, span, .. } = template;
         match Names::of_text(text) {
             Ok(_) => self.names(template.names(), source, span, scope),
-            Err(error) => self.syntax(error, source, span),
+            Err(error) => {
+                let hint = "a hole is `{{ expression }}`, a block `{% if … %}…{% endif %}`";
+                self.syntax(error, source, span, Some(hint.into()));
+            }
         }
     }
 
-    fn syntax(&mut self, error: SyntaxError, source: &Arc<Source>, span: &Range<usize>) {
+    fn syntax(
+        &mut self,
+        error: SyntaxError,
+        source: &Arc<Source>,
+        span: &Range<usize>,
+        hint: Option<String>,
+    ) {
         let span = match error.range {
             Some(range) => span.start + range.start..span.start + range.end,
             None => span.clone(),
         };
-        self.found.error("syntax", source, span, error.message);
+        self.found.error("syntax", source, span, error.message).hint = hint;
     }
 
     fn names(&mut self, names: &Names, source: &Arc<Source>, span: &Range<usize>, scope: &Scope) {
@@ -343,6 +356,8 @@ impl Check<'_> {
                 let message = "`check` needs the name of a check: `check.NAME`";
                 self.found.error("unknown", source, at(used, span), message);
             }
+            // One that cannot be read is an error already.
+            [_, ..] if known.is_empty() && self.found.0.iter().any(|it| it.code == "shape") => {}
             [name, ..] if !known.contains(&name.as_str()) => {
                 self.unknown("check", name, &known, source, at(used, span));
             }
@@ -362,8 +377,19 @@ impl Check<'_> {
         source: &Arc<Source>,
         span: Range<usize>,
     ) {
-        let hint =
-            closest(name, known.iter().copied()).map(|name| format!("did you mean `{name}`?"));
+        let used = functions::FUNCTIONS.iter().find(|(known, _)| what == "name" && *known == name);
+        let used = used.and_then(|(_, about)| about.split(": ").next());
+        let used = used.map(|usage| format!("it is a function: `{usage}`"));
+        let meant = || closest(name, known.iter().copied());
+        let meant = || meant().map(|name| format!("did you mean `{name}`?"));
+        let other = || match what {
+            "name" => Some(format!("if it is meant as a text, put it in quotes: `'{name}'`")),
+            "function" | "filter" | "test" => {
+                Some(format!("`docs/workflows.md` lists every {what} that there is"))
+            }
+            _ => Some(format!("there are: {}", known.join(", "))).filter(|_| !known.is_empty()),
+        };
+        let hint = used.or_else(|| advice::name(name)).or_else(meant).or_else(other);
         let message = format!("there is no {what} `{name}`");
         self.found.error("unknown", source, span, message).hint = hint;
     }

@@ -205,7 +205,10 @@ impl Resolver<'_> {
             included: self.included,
         };
         if let Some(why) = workflow.why_not_standing().filter(|_| head.standing) {
-            self.found.error("standing", self.source, 0..0, format!("it cannot stand: {why}"));
+            let span = self.source.key("", "standing");
+            let message = format!("it cannot stand: {why}");
+            self.found.error("standing", self.source, span, message).hint =
+                Some("remove `standing`, and begin a run with `phasegate start`".into());
         }
         workflow
     }
@@ -229,8 +232,18 @@ impl Resolver<'_> {
         document
     }
 
+    /// An error. What its message says behind a colon is what to do.
     fn error(&mut self, span: Range<usize>, code: &'static str, message: impl Into<String>) {
-        self.found.error(code, self.source, span, message);
+        let message = message.into();
+        match message.split_once(": ").filter(|_| code == "shape") {
+            Some((what, hint)) => {
+                let found = self.found.error(code, self.source, span, what);
+                found.hint = Some(hint.to_string());
+            }
+            None => {
+                self.found.error(code, self.source, span, message);
+            }
+        }
     }
 
     fn unknown<'k>(

@@ -1,6 +1,8 @@
 //! What can be said about an expression or a text without evaluating it: which names it uses, and
 //! which parts a guard is made of.
 
+pub(crate) mod visit;
+
 use std::collections::HashSet;
 use std::ops::Range;
 

@@ -3,6 +3,7 @@
 mod choice;
 mod job_spec;
 mod property;
+mod sight;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};

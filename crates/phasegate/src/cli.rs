@@ -19,6 +19,7 @@ mod list;
 mod log;
 mod man;
 mod mutate;
+mod new;
 mod owner;
 mod pause;
 mod prove;
@@ -153,6 +154,11 @@ enum Command {
         after_help = "Examples:\n  phasegate trust ship --show\n  phasegate trust ship\n  phasegate trust ship --revoke"
     )]
     Trust(trust::Options),
+    /// Write a workflow of your own, from a template
+    #[command(
+        after_help = "Examples:\n  phasegate new ship --template tests\n  phasegate new        asks on a terminal"
+    )]
+    New(new::Options),
     /// Look for mistakes in workflow definitions
     #[command(
         after_help = "Examples:\n  phasegate lint\n  phasegate lint .phasegate/workflows/ship.toml --strict"
@@ -442,6 +448,7 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Jobs(options) => jobs::run(project, &options),
         Command::Wait(options) => wait::run(project, &options),
         Command::Trust(options) => trust::run(project, &options),
+        Command::New(options) => new::run(project, &options),
         Command::Lint(options) => lint::run(project, &options),
         Command::Draw(options) => draw::run(project, &options),
         Command::Test(options) => test::run(project, &options),

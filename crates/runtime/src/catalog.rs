@@ -30,6 +30,36 @@ mod builtin {
     include!(concat!(env!("OUT_DIR"), "/builtin_files.rs"));
 }
 
+/// A workflow that others begin as.
+#[derive(Clone, Copy, Debug)]
+pub struct Template {
+    pub name: &'static str,
+}
+
+impl Template {
+    /// Its files, by path below its folder.
+    pub fn files(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let own = move |(path, text): &(&'static str, &'static str)| {
+            Some((path.strip_prefix(self.name)?.strip_prefix('/')?, *text))
+        };
+        builtin::TEMPLATES.iter().filter_map(own)
+    }
+
+    /// What it is for, in a sentence.
+    pub fn about(self) -> String {
+        let definition = self.files().find(|(path, _)| *path == DEFINITION);
+        let head = definition.and_then(|(_, text)| Head::read(text).ok());
+        head.map(|head| head.about).unwrap_or_default()
+    }
+}
+
+/// The templates, by name.
+pub fn templates() -> impl Iterator<Item = Template> {
+    let definitions = builtin::TEMPLATES.iter().filter_map(|(path, _)| path.split_once('/'));
+    let definitions = definitions.filter(|(_, file)| *file == DEFINITION);
+    definitions.map(|(name, _)| Template { name })
+}
+
 /// The definition's file in a workflow's folder.
 const DEFINITION: &str = "workflow.toml";
 

@@ -13,6 +13,7 @@ use super::expand::{DENY, Entry, Named, PARTS, each, refusal, with_defaults};
 use super::{
     ChoiceText, Definition, Head, InnerText, MachineText, PhaseText, RecordText, RuleText, Rules,
 };
+use crate::advice;
 use crate::answer::Outcome;
 use crate::diagnostic::{Diagnostics, Source, closest};
 
@@ -54,9 +55,17 @@ impl Definition {
     /// Reads a definition; `None` where its head is not readable.
     pub fn read(source: &Arc<Source>, found: &mut Diagnostics) -> Option<Definition> {
         let (table, errors) = DeTable::parse_recoverable(&source.text);
+        let mut last = None;
         for error in &errors {
             let span = error.span().unwrap_or(0..0);
-            found.error("toml", source, span, error.message());
+            let (line, _) = source.position(span.start);
+            // What follows on a line follows from its first mistake.
+            if last.replace(line) == Some(line) {
+                continue;
+            }
+            let text = source.text.lines().nth(line - 1).unwrap_or_default();
+            let hint = advice::toml(text, error.message());
+            found.error("toml", source, span, error.message()).hint = hint;
         }
         if !errors.is_empty() {
             return None;
@@ -247,7 +256,9 @@ impl<'i> Reader<'_, 'i> {
         if let DeValue::Array(items) = value.into_inner() {
             return Some(items);
         }
-        self.found.error("shape", self.source, span, format!("`{key}` is a list of {of}"));
+        let message = format!("`{key}` is a list of {of}");
+        let hint = format!("write `{key} = [ … ]`, with a row for each");
+        self.found.error("shape", self.source, span, message).hint = Some(hint);
         None
     }
 
@@ -305,7 +316,8 @@ impl<'i> Reader<'_, 'i> {
             return Some(Spanned::new(span, table));
         }
         let message = format!("`{}` is a table", name.get_ref());
-        self.found.error("shape", self.source, span, message);
+        let hint = "write it as `[table]` with `key = value` below it, or as `{ key = value }`";
+        self.found.error("shape", self.source, span, message).hint = Some(hint.into());
         None
     }
 
@@ -324,8 +336,12 @@ impl<'i> Reader<'_, 'i> {
             Ok(value) => Some(value),
             Err(error) => {
                 let message = error.message().to_string();
-                let hint = meant(&message).map(|name| format!("did you mean `{name}`?"));
+                let hint = advice::shape(&message);
+                let hint = hint.or_else(|| Some(format!("did you mean `{}`?", meant(&message)?)));
                 let span = error.span().unwrap_or(span);
+                // What is missing stands nowhere: the table begins where it should be.
+                let is_missing = message.starts_with("missing field");
+                let span = if is_missing { span.start..span.start } else { span };
                 self.found.error("shape", self.source, span, message).hint = hint;
                 None
             }

@@ -94,7 +94,12 @@ impl Resolver<'_> {
     /// A job of which nothing is known but its kind.
     fn blank(&mut self, kind: JobKind, name: &Spanned<String>, timeout: Option<&str>) -> JobSpec {
         let timeout = job::timeout(timeout).unwrap_or_else(|message| {
-            self.error(name.span(), "shape", message);
+            // Where the table of the job has it.
+            let table = format!("{kind}.{}", name.get_ref());
+            let span = Some(self.source.key(&table, "timeout")).filter(|span| span.end > 0);
+            let span = span.unwrap_or_else(|| name.span());
+            self.found.error("shape", self.source, span, message).hint =
+                Some("a time is a text with a unit: \"30s\", \"10m\", \"1h\"".into());
             std::time::Duration::ZERO
         });
         JobSpec {
@@ -287,7 +292,13 @@ impl Resolver<'_> {
                 });
                 let words = words.unwrap_or_else(|| {
                     let message = format!("`{constant}` is not a constant with a list of texts");
-                    self.error(text.span(), "shape", message);
+                    let words: Vec<String> =
+                        constant.split_whitespace().map(|word| format!("{word:?}")).collect();
+                    let hint = format!(
+                        "no shell reads a command, so write a list: `run = [{}]`",
+                        words.join(", ")
+                    );
+                    self.found.error("shape", self.source, text.span(), message).hint = Some(hint);
                     Vec::new()
                 });
                 (CommandLine::Words(words), Some(constant.clone()))

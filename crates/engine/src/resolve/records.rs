@@ -59,7 +59,12 @@ impl Resolver<'_> {
                 let Some(mut default) = field.default.clone() else { continue };
                 let name = format!("the default of `{}`", field.name);
                 if let Err(found) = records.declare(&field.ty, &mut default, &name) {
-                    self.error(text.name.span(), "default", found.0[0].to_string());
+                    let mut own = text.fields.iter();
+                    let own = own.find(|(name, _)| *name.get_ref() == *field.name);
+                    let span = own.map_or(text.name.span(), |(_, value)| value.span());
+                    let found = found.0[0].to_string();
+                    self.found.error("default", self.source, span, found).hint =
+                        Some("a default is a value of the field's type".into());
                 }
             }
         }
@@ -85,7 +90,21 @@ impl Resolver<'_> {
             let found = Type::basic(ty).or_else(|| Some(Type::Record(RecordId(of_record()?))));
             if found.is_none() {
                 let known = Type::BASIC.into_iter().chain(records.iter().map(|name| &**name));
-                self.unknown(text.span(), "type", ty, known);
+                // Words of other languages.
+                let meant = match ty {
+                    "int" | "i64" | "u64" => "integer",
+                    "str" | "text" | "String" => "string",
+                    "bool" => "boolean",
+                    "float" | "double" => "number",
+                    other => other,
+                };
+                if meant == ty {
+                    self.unknown(text.span(), "type", ty, known);
+                } else {
+                    let message = format!("there is no type `{ty}`");
+                    self.found.error("unknown", self.source, text.span(), message).hint =
+                        Some(format!("did you mean `{meant}`?"));
+                }
             }
             found
         };

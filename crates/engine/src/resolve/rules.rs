@@ -185,6 +185,8 @@ impl Resolver<'_> {
         let stops = |event: &String| EventKind::of(event) == EventKind::Stop;
         let is_action = |event: &String| EventKind::of(event) == EventKind::Action;
         let only_actions = rule.on.iter().all(is_action);
+        // An event that nobody knows is an error already.
+        let is_known = rule.on.iter().all(|event| self.is_event(event));
         let mut refuse = |wrong: bool, message: &str| {
             if wrong {
                 self.error(rule.span.clone(), "shape", message);
@@ -195,7 +197,7 @@ impl Resolver<'_> {
             "a stop cannot be denied: `block` it, or `allow` it",
         );
         refuse(
-            text.block.is_some() && !rule.on.iter().all(stops),
+            text.block.is_some() && is_known && !rule.on.iter().all(stops),
             "an action cannot be blocked: `deny` it, or accept it with `set` or `goto`",
         );
         refuse(
@@ -243,9 +245,13 @@ impl Resolver<'_> {
     }
 
     fn reply(&mut self, span: &Range<usize>, rule: &RuleText) -> Option<Reply> {
-        if rule.until.is_some() != (rule.allow == Some(Outcome::Waiting)) {
-            let message =
-                "`allow = \"waiting\"` says with `until` what it waits for, and only it does";
+        let waits = rule.allow == Some(Outcome::Waiting);
+        if waits && rule.until.is_none() {
+            let message = "the rule does not say what it waits for: write `wait = \"human\"`, \
+                           `\"background\"` or `\"external\"`";
+            self.error(span.clone(), "shape", message);
+        } else if !waits && rule.until.is_some() {
+            let message = "`until` says what `allow = \"waiting\"` waits for: remove it";
             self.error(span.clone(), "shape", message);
         }
         if rule.message.is_some() && rule.allow.is_none() {

@@ -42,7 +42,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn is_event(&self, name: &str) -> bool {
+    pub(super) fn is_event(&self, name: &str) -> bool {
         EventKind::of(name) != EventKind::Action || self.actions.iter().any(|known| known == name)
     }
 
@@ -64,7 +64,12 @@ impl<'a> Resolver<'a> {
                     events.extend(members.iter().map(|member| member.get_ref().clone()));
                 }
                 None => {
-                    self.unknown_event(span.clone(), name);
+                    // The name itself, where it stands in the rule as it is.
+                    let written = format!("\"{name}\"");
+                    let text = self.source.text.get(span.clone()).unwrap_or_default();
+                    let at = text.find(&written).map(|at| span.start + at);
+                    let at = at.map_or(span.clone(), |at| at..at + written.len());
+                    self.unknown_event(at, name);
                     events.push(name.clone());
                 }
             }

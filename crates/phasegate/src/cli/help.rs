@@ -25,8 +25,8 @@ const OTHERS: &[(&str, &[&str])] = &[
     (
         "Authoring",
         &[
-            "list", "lint", "test", "verify", "simulate", "mutate", "replay", "draw", "eject",
-            "schema",
+            "new", "list", "lint", "test", "verify", "simulate", "mutate", "replay", "draw",
+            "eject", "schema",
         ],
     ),
     (

@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use phasegate_clients::settings::{self, Scope as Whose, Settings};
 use phasegate_clients::{CLIENTS, Client, Here, Quirk, named, splice, usual};
 use phasegate_engine::bom;
+use phasegate_runtime::catalog::templates;
 use phasegate_runtime::outside;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::trust;
@@ -15,6 +16,7 @@ use phasegate_runtime::words;
 use serde::{Deserialize, Serialize};
 
 use super::doctor::client_version;
+use super::new::{Made, TESTS, tests_of};
 use super::{Failed, Outcome};
 use crate::openings;
 use crate::print::{self, Paint, paint};
@@ -27,10 +29,8 @@ const IGNORED: &str = "# Made by Phasegate: runs and their documents are local; 
 !/workflows/
 ";
 
-/// A gate to begin with, what stands in it for the command of the tests, and where it is put.
-const STARTER: &str = include_str!("starter.toml");
-const UNKNOWN: &str = "[\"the-command-of-your-tests\"]";
-const STARTER_PLACE: &str = ".phasegate/workflows/ship.toml";
+/// The gate to begin with: the template that it is made from, and what it is called.
+const STARTER: (&str, &str) = ("tests", "ship");
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
@@ -223,30 +223,35 @@ fn starter(scope: &Scope, only_print: bool) -> Result<(bool, Option<String>), Fa
     if scope.base.join(".phasegate/workflows").exists() {
         return Ok((false, None));
     }
-    let known = tests_of(&scope.base);
-    let text = starter_text(known);
-    let written = fresh(scope, STARTER_PLACE, &text, only_print)?;
+    let made = gate(tests_of(&scope.base))?;
+    let name = STARTER.1;
+    let mut written = false;
+    for (path, text) in &made.files {
+        written |= fresh(scope, &path.display().to_string(), text, only_print)?;
+    }
     if only_print || !written {
         return Ok((written, None));
     }
-    let Some(command) = known else {
+    let place = &made.files[0].0;
+    let shown = place.display();
+    let Some(command) = made.tests else {
         return Ok((
             written,
             Some(format!(
-                "No command for the tests was found, so nothing stands yet. In {STARTER_PLACE} fill in `run` and set \
-             `standing = true`; then `phasegate trust ship`."
+                "No command for the tests was found, so nothing stands yet. In {shown} fill in `run` and set \
+             `standing = true`; then `phasegate trust {name}`."
             )),
         ));
     };
     let project = Project::open(&scope.base).map_err(|error| error.to_string())?;
-    let entry = project.workflow("ship").ok_or("the gate that was written is not found")?;
+    let entry = project.workflow(name).ok_or("the gate that was written is not found")?;
     let workflow = project.load(entry).map_err(|error| error.to_string())?;
-    trust::trust(&project.root, &scope.base.join(STARTER_PLACE), &workflow.identity)?;
+    trust::trust(&project.root, &scope.base.join(place), &workflow.identity)?;
     Ok((
         written,
         Some(format!(
-            "{} It runs {command}; change that in {STARTER_PLACE}.",
-            words::stands("ship", &workflow.about)
+            "{} It runs {command}; change that in {shown}.",
+            words::stands(name, &workflow.about)
         )),
     ))
 }
@@ -376,39 +381,26 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Files that tell what the command of a project's tests is.
-const TESTS: [(&str, &str); 5] = [
-    ("Cargo.toml", "[\"cargo\", \"test\"]"),
-    ("package.json", "[\"npm\", \"test\"]"),
-    ("go.mod", "[\"go\", \"test\", \"./...\"]"),
-    ("pyproject.toml", "[\"python\", \"-m\", \"pytest\"]"),
-    ("Makefile", "[\"make\", \"test\"]"),
-];
-
-/// The command of a project's tests, as far as its files tell.
-fn tests_of(root: &Path) -> Option<&'static str> {
-    let found = TESTS.into_iter().find(|(file, _)| root.join(file).exists());
-    found.map(|(_, command)| command)
-}
-
-/// The gate to begin with, for a command or for none.
-fn starter_text(command: Option<&str>) -> String {
-    match command {
-        Some(command) => STARTER.replace(UNKNOWN, command),
-        None => STARTER.replace("standing = true", "standing = false"),
-    }
+/// The gate to begin with, for a command of the tests or for none.
+fn gate(tests: Option<&'static str>) -> Result<Made, Failed> {
+    let (template, name) = STARTER;
+    let template = templates().find(|it| it.name == template).ok_or("the starter is missing")?;
+    Ok(Made::new(&template, name, tests))
 }
 
 /// The files that `init` made in a project and that nobody has changed since.
 pub(super) fn untouched(root: &Path) -> Vec<PathBuf> {
-    let starters = TESTS.iter().map(|(_, command)| Some(*command)).chain([None]);
-    let starters: Vec<String> = starters.map(starter_text).collect();
-    let has = |place: &str, is_ours: &dyn Fn(&str) -> bool| {
-        let path = root.join(place);
-        let text = outside::read_text(&path, outside::MAX_SETTINGS).ok()?;
-        is_ours(&text).then_some(path)
+    let commands = TESTS.iter().map(|(_, command)| Some(*command)).chain([None]);
+    let gates = commands.filter_map(|command| gate(command).ok());
+    let mut ours: Vec<(PathBuf, String)> = gates.flat_map(|made| made.files).collect();
+    ours.push((".phasegate/.gitignore".into(), IGNORED.into()));
+    let is_there = |path: &Path, text: &str| {
+        outside::read_text(&root.join(path), outside::MAX_SETTINGS).is_ok_and(|it| it == text)
     };
-    let starter = has(STARTER_PLACE, &|text| starters.iter().any(|it| it == text));
-    let ignored = has(".phasegate/.gitignore", &|text| text == IGNORED);
-    starter.into_iter().chain(ignored).collect()
+    let same = ours.into_iter().filter(|(path, text)| is_there(path, text));
+    let mut found: Vec<PathBuf> = same.map(|(path, _)| root.join(path)).collect();
+    // The cases are the same whatever the command is.
+    found.sort();
+    found.dedup();
+    found
 }

@@ -99,7 +99,7 @@ pub(super) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn check(project: &Project, entry: &Entry) -> Result<Diagnostics, Failed> {
+pub(super) fn check(project: &Project, entry: &Entry) -> Result<Diagnostics, Failed> {
     let bundle = entry.bundle()?;
     let overrides = project.config.overrides(&entry.name);
     let mut found = match resolve(&bundle, &overrides, Expressions::Checked) {

@@ -40,14 +40,22 @@ pub fn run(project: &Project, as_json: bool) -> Outcome {
                 path.strip_prefix(&project.root).unwrap_or(path).display().to_string()
             }
         };
-        let about = entry.head.as_ref().map(|head| head.about.clone());
+        let about = match (&entry.head, &entry.origin) {
+            (Err(error), _) => Err(error.clone()),
+            // What is built in was resolved by a test.
+            (Ok(head), Origin::BuiltIn) => Ok(head.about.clone()),
+            (Ok(head), Origin::File(_)) => match project.load(entry) {
+                Ok(_) => Ok(head.about.clone()),
+                Err(_) => Err(format!("it has mistakes: `phasegate lint {}`", entry.name)),
+            },
+        };
         rows.push((entry, origin, about, entry.document(&project.config)));
     }
     if as_json {
         let rows = rows.into_iter().map(|(entry, origin, about, document)| Row {
             name: entry.name.clone(),
             origin,
-            error: about.as_ref().err().map(|error| (*error).clone()),
+            error: about.as_ref().err().cloned(),
             about: about.ok(),
             document,
             enabled: project.config.enabled(&entry.name),

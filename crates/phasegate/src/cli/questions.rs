@@ -15,7 +15,7 @@ use phasegate_runtime::question::Question;
 use phasegate_runtime::words;
 use serde_json::json;
 
-use super::{Failed, Outcome, event, session};
+use super::{Failed, Outcome, complete, event, session};
 use crate::{print, request};
 
 /// How often a question is looked at, beside every change of its run.
@@ -25,8 +25,8 @@ const POLL: Duration = Duration::from_secs(1);
 pub struct Ask {
     /// The question; without one, the answer to the question that is open
     question: Option<String>,
-    /// The run; by default the one that this session works on
-    #[arg(long, value_name = "RUN")]
+    /// The run, as WORKFLOW/RUN; by default the one that this session works on
+    #[arg(long, value_name = "RUN", add = complete::runs())]
     run: Option<String>,
     /// How long to wait for the answer
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -41,7 +41,8 @@ pub struct Ask {
 
 #[derive(Debug, Args)]
 pub struct Reply {
-    /// The run that asks
+    /// The run that asks, as WORKFLOW/RUN
+    #[arg(add = complete::runs())]
     run: String,
     /// What the agent is told
     answer: String,

@@ -10,7 +10,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use super::{
-    Failed, Outcome, accept, action, cancel, complete, doctor, jobs, lint, list, log, mutate,
+    Failed, Outcome, accept, action, cancel, complete, doctor, jobs, lint, list, log, mutate, new,
     owner, pause, status, test, verify, wait, why,
 };
 use crate::outcome::Failure;
@@ -52,6 +52,7 @@ const OUTPUTS: &[Output] = &[
     ("list", written::<list::Shown>),
     ("log-verify", written::<log::Verified>),
     ("mutate", written::<mutate::Shown>),
+    ("new", written::<new::Shown>),
     ("pause", written::<pause::Shown>),
     ("release", written::<owner::Shown>),
     ("resume", written::<pause::Shown>),

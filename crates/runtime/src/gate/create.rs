@@ -13,12 +13,13 @@ use phasegate_engine::workflow::{TextId, Workflow};
 
 use super::asked::Asked;
 use super::begin::{Deferred, begun, list};
+use super::put::{Attempt, NO_LIMIT};
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::{Found, Gate, GateError};
 use crate::bindings;
 use crate::journal::Line;
-use crate::ledger::Stands;
+use crate::ledger::{Stands, Work};
 use crate::run::{RunId, plain_name};
 use crate::store::{Key, Lock, Version};
 use crate::world::{ClientReport, World};
@@ -213,8 +214,14 @@ impl Gate<'_> {
         event: &Event,
         run: &RunFacts,
     ) -> Result<String, GateError> {
-        let world = Arc::new(World::of(self.project, ClientReport::default()));
-        Ok(render(workflow, text, None, event, run, world)?)
+        Ok(render(workflow, text, None, event, run, self.first_look(workflow))?)
+    }
+
+    /// What a run can look up that is about to begin: the files as they are, too.
+    fn first_look(&self, workflow: &Workflow) -> Arc<World> {
+        let ground = self.ground(workflow, &Json::object());
+        let told = ClientReport::default();
+        self.world(workflow, &ground, &Work::default(), &told, &Attempt::new(NO_LIMIT))
     }
 
     /// The document with which a run begins: a text of the workflow, or only its first phase.
@@ -247,8 +254,7 @@ impl Gate<'_> {
         if !workflow.hears(&event.name) {
             return Ok((document, None));
         }
-        let world = Arc::new(World::of(self.project, ClientReport::default()));
-        let step = decide(workflow, document, event, run, world);
+        let step = decide(workflow, document, event, run, self.first_look(workflow));
         match &step.answer {
             Answer::Deny { reason, .. } => Err(GateError::Other(reason.clone())),
             _ => Ok((step.document.clone(), Some(step))),

@@ -274,7 +274,14 @@ impl Supervised<'_> {
             .stderr(errors)
             .process_group(0)
             .spawn();
-        spawned.map_err(|error| format!("cannot run {program}: {error}"))
+        spawned.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound if self.site().is_dir() => {
+                format!(
+                    "cannot run {program}: it is not on PATH; install it, or name another program"
+                )
+            }
+            _ => format!("cannot run {program}: {error}"),
+        })
     }
 
     fn site(&self) -> &Path {
