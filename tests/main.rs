@@ -53,6 +53,7 @@ mod standing;
 mod tampering;
 mod tasks;
 mod terminal;
+mod tools;
 mod trees;
 mod triage_run;
 mod waits;

@@ -29,5 +29,6 @@ mod sessions;
 mod settings;
 mod standing;
 mod tasks;
+mod tools;
 mod triage;
 mod waits;

@@ -158,6 +158,12 @@ pub fn told(run: &str, phase: &str, answer: &Answer) -> Option<String> {
     })
 }
 
+/// That an agent may not use a tool in the phase that its run is in.
+pub fn tool_refused(run: &str, phase: &str, tool: &str, because: Option<&str>) -> String {
+    let because = because.map(|because| format!(" {because}")).unwrap_or_default();
+    format!("Run {run} is in phase `{phase}`, in which {tool} may not be used.{because}")
+}
+
 /// That a change of the client's settings was refused.
 pub fn settings_refused(what: &str) -> String {
     format!(
