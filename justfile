@@ -31,7 +31,7 @@ growth:
 
 # Times of a hook beside a shell script and a Node script, in one run.
 perf:
-    cargo bench --profile dist --bench ratios
+    cargo bench --profile dist --bench ratios --bench trees
 
 # The JSON schema of definitions, after a change of their types.
 schema:

@@ -7,7 +7,7 @@ mod project;
 
 use std::error::Error;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use count::{Call, instructions};
 use project::{payload, project, state};
@@ -56,7 +56,7 @@ fn use_of(root: &Path, tool: &str) -> Call {
     Call::new(&["hook", "pre-tool-use"], &asked.to_string())
 }
 
-const BUDGETS: [Budget; 9] = [
+const BUDGETS: [Budget; 11] = [
     Budget {
         name: "a tool that the phase denies",
         most: 1_500_000,
@@ -71,11 +71,19 @@ const BUDGETS: [Budget; 9] = [
         made: planned,
         asks: Some(|root| use_of(root, "Read")),
     },
+    Budget { name: "no project", most: 350_000, known: true, made: |_| Ok(()), asks: None },
     Budget {
-        name: "no run",
-        most: 1_500_000,
-        known: false,
+        name: "a project in which nothing stands and nothing runs",
+        most: 600_000,
+        known: true,
         made: |folder| project(folder, None).map(drop),
+        asks: None,
+    },
+    Budget {
+        name: "a standing gate, nothing has changed: beside one `git status`",
+        most: 800_000,
+        known: true,
+        made: standing,
         asks: None,
     },
     Budget {
@@ -141,6 +149,43 @@ const BUDGETS: [Budget; 9] = [
         asks: None,
     },
 ];
+
+/// A repository with a gate that stands, and a session that has changed nothing in it.
+fn standing(folder: &Path) -> std::io::Result<()> {
+    let root = project(folder, None)?;
+    let config = root.join(".config/phasegate");
+    std::fs::create_dir_all(config.join("workflows"))?;
+    std::fs::write(config.join("workflows/ship.toml"), SHIP)?;
+    std::fs::write(root.join(".gitignore"), ".*\n")?;
+    for arguments in [["init", "-q"].as_slice(), &["add", "."], &["commit", "-q", "-m", "one"]] {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments);
+        if !git.current_dir(&root).status()?.success() {
+            return Err(std::io::Error::other("git fails"));
+        }
+    }
+    Ok(())
+}
+
+/// The first gate of the documentation, as a user's own: nobody has to consent to that.
+const SHIP: &str = r#"
+name = "ship"
+about = "No stop before the tests pass on the tree as it is now."
+initial = "working"
+standing = true
+
+[check.tests]
+run = ["cargo", "test"]
+
+[phase.working]
+rules = [
+  { on = "stop", when = "not check.tests.ok", block = "The tests fail." },
+  { on = "stop", goto = "done", allow = "done" },
+]
+
+[phase.done]
+final = true
+"#;
 
 /// What a stop on a plan may take that is the only one.
 const PLAN: u64 = 8_200_000;

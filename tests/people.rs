@@ -150,6 +150,11 @@ fn the_plugins_commands_for_people_are_not_for_the_model() {
         assert!(text.contains(&format!("\n!`phasegate {name} $ARGUMENTS`\n")), "{name}");
         scene.ok(&[name, "--help"]);
     }
+    // What is typed in the client is the person's own message: it needs no command to reach the model.
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin/commands/answer.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.contains("\ndisable-model-invocation: true\n"), "{text}");
+    assert!(text.contains("\n!`phasegate ask-human --withdraw`\n"), "{text}");
 }
 
 /// What was tried, with the result: every row of the table names a test that is there, and nothing is silent.

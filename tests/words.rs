@@ -30,6 +30,8 @@ fn every_sentence() {
         Because::TooLong,
         Because::Shell,
         Because::PlanMode,
+        Because::Asked("Red or blue?"),
+        Because::Answered,
         Because::Ready,
         Because::Longer("check tests"),
         Because::Changing("check tests"),
@@ -56,12 +58,12 @@ fn every_sentence() {
 fn a_person_that_is_needed_is_told_from_work() {
     let human = Answer::waiting(Until::Human, "m");
     let background = Answer::waiting(Until::Background, "m");
-    assert_eq!(standing(Condition::Waiting, Some(&human), false), "needs you");
-    assert_eq!(standing(Condition::Waiting, Some(&background), false), "waiting");
-    let ready = standing(Condition::Waiting, Some(&background), true);
+    assert_eq!(standing(Condition::Waiting, Some(&human), false, None), "needs you");
+    assert_eq!(standing(Condition::Waiting, Some(&background), false, None), "waiting");
+    let ready = standing(Condition::Waiting, Some(&background), true, None);
     assert_eq!(ready, "needs you: what it was waiting for is done");
-    assert_eq!(standing(Condition::Stuck, None, false), "needs you: stuck");
-    assert_eq!(standing(Condition::Working, None, false), "working");
+    assert_eq!(standing(Condition::Stuck, None, false, None), "needs you: stuck");
+    assert_eq!(standing(Condition::Working, None, false, None), "working");
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod picture;
 mod places;
 mod plans;
 mod plugin;
+mod questions;
 mod rights;
 mod sessions;
 mod settings;

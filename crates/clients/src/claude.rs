@@ -74,6 +74,7 @@ static FACTS: Facts = Facts {
         Quirk::HeedsExit,
         Quirk::ShowsMessages,
         Quirk::TakesContext,
+        Quirk::TakesContextAtPrompts,
         Quirk::PlainJson,
         Quirk::RunsEqualOnce,
         Quirk::HasPlugin,

@@ -9,6 +9,8 @@ pub enum Quirk {
     ShowsMessages,
     /// It gives the agent what a hook for the beginning of a session adds.
     TakesContext,
+    /// It gives the agent what a hook adds when a person says something.
+    TakesContextAtPrompts,
     /// It runs a hook without its `args`, so that only one whose command is one line works.
     DropsArguments,
     /// It ignores settings with comments or trailing commas.

@@ -27,7 +27,10 @@ fn line(folder: Option<&Path>, told: &StatusLine) -> Option<String> {
     };
     let gate = Runs::new(&project);
     let (runs, faults) = gate.runs_of(told.session.as_deref());
-    let Some((run, standing)) = runs.iter().find(|(run, _)| gate.is_working(run)) else {
+    // What needs the person comes first.
+    let asks = runs.iter().find(|(run, _)| run.ledger.open_question().is_some());
+    let shown = asks.or_else(|| runs.iter().find(|(run, _)| gate.is_working(run)));
+    let Some((run, standing)) = shown.filter(|(run, _)| gate.is_working(run)) else {
         let told =
             gate.standing_gates().first().map(|gate| format!("phasegate: {}", gate.in_short()));
         return faults.first().map(|fault| format!("phasegate: {fault}")).or(told);

@@ -10,7 +10,7 @@ use phasegate_clients::surroundings;
 use phasegate_engine::step::Actor;
 use phasegate_engine::workflow::Workflow;
 
-use crate::jobs::{Supervisor, supervised, supervises};
+use crate::jobs::{Supervisor, driven_by, supervised, supervises};
 use crate::proc;
 use crate::run::RunId;
 use crate::variables;
@@ -138,6 +138,13 @@ pub fn is_supervised() -> bool {
 pub fn is_job_of(root: &Path) -> bool {
     let is_own = |pid: u32| supervised(pid).is_some_and(|(own, _)| own == root);
     proc::ancestors(MAX_PROCESSES).iter().any(|(_, pid)| is_own(*pid))
+}
+
+/// The name of the folder of the agent that leads the work in a project and that we run below, if there is one.
+pub fn driven(root: &Path) -> Option<String> {
+    let own = |(_, pid): &(String, u32)| driven_by(*pid).filter(|(project, _)| project == root);
+    let folder = proc::ancestors(MAX_PROCESSES).iter().find_map(own)?.1;
+    folder.file_name()?.to_str().map(str::to_string)
 }
 
 /// Whether we run below the supervisor of one job. Where the system does not tell, nobody can say otherwise.

@@ -1,6 +1,8 @@
 //! The one way that every event takes: find the run, lock it, load it, decide, commit, answer.
 
 mod act;
+mod asked;
+mod basis;
 mod begin;
 mod broken;
 mod commit;
@@ -12,6 +14,7 @@ mod effects;
 mod find;
 mod ground;
 mod jobs;
+mod now;
 #[cfg(test)]
 mod on_memory;
 mod overheard;
@@ -19,6 +22,7 @@ mod pin;
 mod put;
 mod questions;
 mod repeat;
+mod replay;
 mod runs;
 mod sessions;
 mod settings;
@@ -27,6 +31,7 @@ mod standing;
 mod stop;
 mod stored;
 mod tamper;
+mod tasks;
 pub mod tools;
 mod transaction;
 mod trees;
@@ -46,6 +51,7 @@ use phasegate_engine::workflow::Workflow;
 
 use crate::catalog::{Entry, LoadError};
 use crate::project::Project;
+use crate::question::BadText;
 use crate::run::RunId;
 use crate::store::{Store, StoreError};
 use crate::words;
@@ -53,6 +59,9 @@ use crate::workspace::{Documents, Workspace};
 
 pub use crate::ledger::LEASE;
 pub use find::{Found, Listed};
+pub use now::Now;
+pub use questions::Asker;
+pub use replay::{Comparison, Decided, Replay};
 pub use runs::Report;
 pub use sessions::{Sign, Standing};
 pub use standing::{GateState, StandingGate};
@@ -139,6 +148,9 @@ pub enum GateError {
     /// A process could not be started, or its files could not be used.
     #[error(transparent)]
     Process(#[from] std::io::Error),
+    /// What cannot be asked or answered.
+    #[error(transparent)]
+    Text(#[from] BadText),
     /// A text or a guard of the workflow failed.
     #[error("{0}")]
     Fault(String),

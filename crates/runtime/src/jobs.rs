@@ -37,7 +37,7 @@ use crate::proc;
 pub(crate) use claim::Claimed;
 pub use claim::rights;
 pub use group::End;
-pub use known::{SUPERVISE, SUPERVISE_SESSION, Supervisor, supervised, supervises};
+pub use known::{SUPERVISE, SUPERVISE_SESSION, Supervisor, driven_by, supervised, supervises};
 pub use log::tail;
 pub(crate) use log::{follow, message, part};
 pub use supervisor::{About, Spec, run_attached, supervise};

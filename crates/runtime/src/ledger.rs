@@ -18,6 +18,7 @@ use crate::baseline::Baseline;
 use crate::flakes::Flakes;
 use crate::governor::Tally;
 use crate::jobs::Record;
+use crate::question::Question;
 use crate::store::Version;
 use crate::tree::Written;
 
@@ -111,6 +112,9 @@ pub struct Position {
     /// The hash of a line that did not count, because somebody has edited the document meanwhile.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub taken_back: String,
+    /// How many bytes of evidence are kept of the run.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub evidence: u64,
 }
 
 /// Tools that an agent may not use, and why: a hook that is asked before each use knows nothing but the ledger.
@@ -221,6 +225,9 @@ pub struct Session {
     /// It is the run of a standing gate for the session that it is named after.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stands: Option<Stands>,
+    /// What an agent has asked the person, until the answer has reached the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<Question>,
     /// The digest of a copy of the document in a worktree, which was looked at and is not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy: Option<String>,
@@ -444,6 +451,21 @@ impl Ledger {
             && self.position.phase != phase
     }
 
+    /// The question that waits for a person. One of a job that has ended waits for nobody.
+    pub fn open_question(&self) -> Option<&Question> {
+        let question = self.session.question.as_ref().filter(|it| it.answer.is_none())?;
+        if self.session.cancelled.is_some() {
+            return None;
+        }
+        let is_there = |id: &String| self.work.jobs.get(id).is_some_and(|job| !job.is_over());
+        question.agent.as_ref().is_none_or(is_there).then_some(question)
+    }
+
+    /// The question whose answer the agent has not read yet.
+    pub fn answered_question(&self) -> Option<&Question> {
+        self.session.question.as_ref().filter(|question| question.answer.is_some())
+    }
+
     /// Reads a ledger.
     ///
     /// # Errors
@@ -494,6 +516,7 @@ impl Ledger {
                 seq: self.position.seq,
                 head: self.position.head.clone(),
                 turn: self.position.turn,
+                evidence: self.position.evidence,
                 ..Position::default()
             },
             session: Session {

@@ -6,6 +6,10 @@ use std::path::Path;
 use phasegate_engine::answer::{Answer, Outcome, Until};
 
 use crate::condition::Condition;
+use crate::question::Question;
+
+/// How much of a question a status line has.
+const MAX_SHORT: usize = 60;
 
 /// Why a stop is let go, where the workflow has no words of its own for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +30,10 @@ pub enum Because<'a> {
     Shell,
     /// The client is in plan mode: the agent may not write.
     PlanMode,
+    /// The agent has asked the person something.
+    Asked(&'a str),
+    /// The person has answered, and the agent does not know it yet.
+    Answered,
     /// What the run has waited for is there.
     Ready,
     /// A job of ours goes on without the hook: its kind and name.
@@ -78,6 +86,12 @@ pub fn sentence(run: &str, phase: &str, because: Because) -> String {
         Because::PlanMode => format!(
             "Run {run} waits in phase {phase}: the client is in plan mode, so the agent may not write. It \
              goes on when you leave plan mode."
+        ),
+        Because::Asked(question) => {
+            format!("Run {run} asks you: {question} (`phasegate answer {run} \"…\"` answers.)")
+        }
+        Because::Answered => format!(
+            "Your answer to run {run} is kept for the agent. Send the agent a message to go on."
         ),
         Because::Ready => {
             format!("What run {run} was waiting for is done. Send the agent a message to go on.")
@@ -164,6 +178,11 @@ pub fn tool_refused(run: &str, phase: &str, tool: &str, because: Option<&str>) -
     format!("Run {run} is in phase `{phase}`, in which {tool} may not be used.{because}")
 }
 
+/// What an agent is told when the person has answered its question.
+pub fn answer_for_agent(question: &str, answer: &str) -> String {
+    format!("The person has answered. Your question was: {question}\nThe answer: {answer}")
+}
+
 /// That a change of the client's settings was refused.
 pub fn settings_refused(what: &str) -> String {
     format!(
@@ -238,12 +257,34 @@ pub fn no_baseline(why: &str) -> String {
 }
 
 /// How a run stands, in a few words. Whether it needs a person is told from work.
-pub fn standing(condition: Condition, last: Option<&Answer>, is_ready: bool) -> String {
+pub fn standing(
+    condition: Condition,
+    last: Option<&Answer>,
+    is_ready: bool,
+    question: Option<&Question>,
+) -> String {
     let asks = matches!(last, Some(Answer::Allow { until: Some(Until::Human), .. }));
+    match (condition, question) {
+        (over, _) if over.is_over() => return over.to_string(),
+        (_, Some(Question { answer: None, text, .. })) => {
+            return format!("needs you: {}", first_words(text));
+        }
+        (Condition::Waiting, Some(_)) => return "needs you: send the agent a message".into(),
+        _ => {}
+    }
     match condition {
         Condition::Waiting if asks => "needs you".into(),
         Condition::Waiting if is_ready => "needs you: what it was waiting for is done".into(),
         trouble if trouble.is_trouble() => format!("needs you: {trouble}"),
         other => other.to_string(),
+    }
+}
+
+/// The beginning of a text, on one line.
+fn first_words(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MAX_SHORT) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
     }
 }

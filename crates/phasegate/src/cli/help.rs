@@ -11,14 +11,35 @@ pub const TEMPLATE: &str =
     "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";
 
 /// Commands of every day, in the order in which a newcomer needs them.
-const EVERYDAY: &[&str] =
-    &["init", "doctor", "status", "why", "log", "start", "cancel", "pause", "resume", "trust"];
+const EVERYDAY: &[&str] = &[
+    "init", "doctor", "status", "why", "log", "start", "answer", "cancel", "pause", "resume",
+    "trust",
+];
 
 /// The other commands by what they are for.
 const OTHERS: &[(&str, &[&str])] = &[
-    ("Runs", &["do", "jobs", "adopt", "release", "wait", "repl", "drive", "mcp", "demo"]),
-    ("Authoring", &["list", "lint", "test", "mutate", "draw", "eject", "schema"]),
-    ("Plumbing", &["accept", "uninstall", "hook", "statusline", "completions", "man"]),
+    ("Runs", &["do", "jobs", "adopt", "release", "wait", "repl", "drive", "mcp", "demo", "prove"]),
+    (
+        "Authoring",
+        &[
+            "list", "lint", "test", "verify", "simulate", "mutate", "replay", "draw", "eject",
+            "schema",
+        ],
+    ),
+    (
+        "Plumbing",
+        &[
+            "accept",
+            "ask-human",
+            "uninstall",
+            "hook",
+            "statusline",
+            "completions",
+            "man",
+            "verify-proof",
+            "ci",
+        ],
+    ),
 ];
 
 const EXAMPLES: &str = "Examples:

@@ -172,6 +172,10 @@ fn shown(project: &Project, gate: &Runs, seen: &Seen) -> Shown {
 fn page(project: &Project, gate: &Runs, seen: &Seen, options: &Options) -> String {
     let mut head = String::new();
     let gates = if options.run.is_none() { gate.standing_gates() } else { Vec::new() };
+    for why in seen.runs.iter().filter_map(|run| gate.needs_you(run, &gate.report(run))) {
+        let why = format!("{} {why}", paint(Paint::Yellow, "needs you:"));
+        head.push_str(&print::fitted(&print::one_line(&why), 2));
+    }
     for gate in &gates {
         head.push_str(&print::fitted(&print::one_line(&gate.sentence()), 2));
     }
@@ -247,6 +251,8 @@ fn row(project: &Project, gate: &Runs, run: &Found, report: &Report) -> Value {
         "problem": report.problem,
         "owner": session.owner,
         "fired": session.fired,
+        "question": session.question,
+        "needs_you": gate.needs_you(run, report),
         "cancelled": session.cancelled,
         "tampered": run.ledger.tamper.changes,
         "definition_outdated": gate.is_outdated(run).is_some(),
@@ -321,8 +327,9 @@ fn used(project: &Project, run: &Found, verbose: bool) -> Vec<String> {
 
 /// What somebody should know about a run, a line each.
 fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
-    // Of trouble, the problem tells.
+    // Of trouble, the problem tells; what needs a person was said first.
     let told = gate.told(run, report).filter(|_| !report.condition.is_trouble());
+    let told = told.filter(|_| gate.needs_you(run, report).is_none());
     let workflow = gate.workflow_of(run).ok().filter(|_| !report.condition.is_over());
     let untrusted = workflow.and_then(|workflow| gate.untrusted(&workflow, &run.id));
     let told = told.filter(|told| untrusted.as_ref() != Some(told));

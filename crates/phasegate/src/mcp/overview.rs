@@ -1,6 +1,7 @@
 //! What every workflow has beside its own actions: its tasks, their agents, the end of a task.
 
 use jiff::Timestamp;
+use phasegate_engine::decide::params;
 use phasegate_engine::job::JobKind;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event};
@@ -8,13 +9,15 @@ use phasegate_runtime::gate::{Found, Gate, Runs};
 use phasegate_runtime::jobs::Record;
 use serde_json::{Map, Value, json};
 
-use super::tools::{Refusal, Tool, Tools, Who, cut, run_schema, shorten, success, told};
+use super::tools::{Refusal, Tool, Tools, Who, answered, cut, run_schema, shorten, success, told};
 use crate::request;
 
 /// Tools that every workflow has, beside its own actions.
 pub const TASKS: &str = "list_tasks";
 pub const AGENTS: &str = "list_agents";
 pub const CANCEL: &str = "cancel_task";
+pub const ASK: &str = "ask_human";
+pub const MISSING: &str = "what_is_missing";
 
 /// How many rows a page has where nothing is said, and at most.
 const LIMIT: u64 = 20;
@@ -61,6 +64,27 @@ pub fn tools(who: &Who) -> Vec<Tool> {
             &page(agents),
         ),
     ];
+    if !matches!(who, Who::Stranger) {
+        let mut ask = Map::new();
+        ask.insert("run".into(), run_schema());
+        let about = "What the person should decide or tell you";
+        ask.insert("question".into(), json!({ "type": "string", "description": about }));
+        let mut asks = tool(
+            ASK,
+            "Ask the person. One question of a run can be open. Stop after it, or wait with `wait_for_change`: the \
+             answer comes with that, as `answer`.",
+            &ask,
+        );
+        asks.input.insert("required".into(), json!(["question"]));
+        tools.push(Tool { looks: false, ..asks });
+    }
+    let mut missing = Map::new();
+    missing.insert("run".into(), run_schema());
+    tools.push(tool(
+        MISSING,
+        "What a stop would be answered now, and the fewest facts that would open the gate. Starts nothing.",
+        &missing,
+    ));
     if matches!(who, Who::Orchestrator) {
         let mut cancel = Map::new();
         cancel.insert("run".into(), run_schema());
@@ -146,7 +170,7 @@ pub fn call(
     name: &str,
     arguments: Map<String, Value>,
 ) -> Option<Result<Value, Refusal>> {
-    if ![TASKS, AGENTS, CANCEL].contains(&name) {
+    if ![TASKS, AGENTS, CANCEL, ASK, MISSING].contains(&name) {
         return None;
     }
     let project = match tools.open() {
@@ -157,6 +181,8 @@ pub fn call(
     let answer = match name {
         TASKS => tasks(tools, &gate, given),
         AGENTS => agents(tools, &gate, who, given),
+        ASK => ask(tools, &gate, who, given),
+        MISSING => missing(tools, &gate, who, given),
         _ => cancel(tools, &gate, who, given),
     };
     Some(answer.map(success))
@@ -173,6 +199,21 @@ fn tasks(tools: &Tools, gate: &Runs, mut given: Arguments) -> Result<Map<String,
         _ => true,
     });
     Ok(page("tasks", runs.len(), offset, limit, |at| task(gate, &runs[at])))
+}
+
+fn missing(
+    tools: &Tools,
+    gate: &Runs,
+    who: &Who,
+    mut given: Arguments,
+) -> Result<Map<String, Value>, Refusal> {
+    let run = given.text("run")?;
+    given.end()?;
+    let (_, found) = tools.found(gate, who, run.as_deref())?;
+    match gate.now(&found)?.to_json(&found.id) {
+        Value::Object(told) => Ok(told),
+        _ => Ok(Map::new()),
+    }
 }
 
 /// The runs of the workflow, the one that moved last first.
@@ -334,5 +375,34 @@ fn cancel(
     let found = gate.refreshed(&found);
     let mut answer = told(gate, &found, &event);
     answer.insert("run".into(), found.id.to_string().into());
+    Ok(answer)
+}
+
+fn ask(
+    tools: &Tools,
+    gate: &Gate,
+    who: &Who,
+    mut given: Arguments,
+) -> Result<Map<String, Value>, Refusal> {
+    let (run, question) = (given.text("run")?, given.text("question")?);
+    given.end()?;
+    let (caller, asker) = tools.asker(gate, who)?;
+    let question =
+        question.ok_or_else(|| Refusal::new("invalid_params", "`question` is missing"))?;
+    let full = |run: String| match run.contains('/') {
+        true => run,
+        false => format!("{}/{run}", tools.workflow),
+    };
+    let found = gate.asking_run(&asker, run.map(full).as_deref())?;
+    let asked = params([("question".to_string(), Json::from(question.as_str()))]);
+    let event = request::event(ASK, &caller, request::session(), asked);
+    gate.must_be_itself(&found, &caller, &event)?;
+    let earlier = gate.ask_human(&found, &event, &asker, &question)?;
+    let found = gate.refreshed(&found);
+    let mut answer = told(gate, &found, &event);
+    answer.insert("run".into(), found.id.to_string().into());
+    if let Some(earlier) = earlier {
+        answer.insert("answer".into(), answered(&earlier));
+    }
     Ok(answer)
 }

@@ -13,8 +13,9 @@ use phasegate_engine::step::{Actor, Event};
 use phasegate_engine::workflow::{Action, Does, Workflow};
 use phasegate_runtime::caller::Caller;
 use phasegate_runtime::catalog::Memory;
-use phasegate_runtime::gate::{Answered, Found, Gate, GateError, Listed, Runs};
+use phasegate_runtime::gate::{Answered, Asker, Found, Gate, GateError, Listed, Runs};
 use phasegate_runtime::project::Project;
+use phasegate_runtime::question::Question;
 use phasegate_runtime::store::Watch;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
@@ -28,6 +29,9 @@ pub const WAIT: &str = "wait_for_change";
 
 /// The code of a call of a tool that does not exist.
 pub const UNKNOWN_TOOL: &str = "unknown_tool";
+
+/// Why a process below an agent is refused what changes something.
+const STRANGER: &str = "this process was started by an agent and has no token, so it may only read";
 
 /// How long a wait takes where nothing is said, and at most. Most clients give a call about a minute.
 pub const SECONDS: u64 = 20;
@@ -99,6 +103,7 @@ impl From<GateError> for Refusal {
             GateError::Over => "over",
             GateError::Exists(..) => "exists",
             GateError::NotPermitted(_) => "not_permitted",
+            GateError::Text(_) => "invalid_params",
             _ => "failed",
         };
         Refusal::new(code, error.to_string())
@@ -163,9 +168,7 @@ impl Tools {
         let action = workflow.actions.iter().find(|action| tool_name(action) == name);
         let action = action.ok_or_else(|| Refusal::new(UNKNOWN_TOOL, name))?;
         if matches!(who, Who::Stranger) && !matches!(action.does, Does::Show { .. }) {
-            let message =
-                "this process was started by an agent and has no token, so it may only read";
-            return Err(Refusal::new("not_permitted", message));
+            return Err(Refusal::new("not_permitted", STRANGER));
         }
         let run = arguments.get("run").and_then(Value::as_str).map(str::to_string);
         let run = run.as_deref();
@@ -185,7 +188,45 @@ impl Tools {
             Performed::Shown(shown) => self::shown(&asked, &shown, &event)?,
             Performed::Acted { run, answered } => acted(&gate, &run, answered, &event)?,
         };
-        Ok(success(answer))
+        Ok(success(self.with_answer(&gate, who, answer)))
+    }
+
+    /// Who asks the person something, or gets the answer.
+    pub fn asker(&self, gate: &Runs, who: &Who) -> Result<(Caller, Asker), Refusal> {
+        let workflow = gate.workflow(&self.workflow)?;
+        let caller = caller(gate, &workflow, who)
+            .map_err(|error| Refusal::new("unknown_agent", error.to_string()))?;
+        if matches!(who, Who::Stranger) {
+            return Err(Refusal::new("not_permitted", STRANGER));
+        }
+        let asker = gate.asker(&caller, request::session())?;
+        Ok((caller, asker))
+    }
+
+    /// The run that has an answer for the caller. It is not kept waiting for that.
+    fn has_answer<'r>(&self, gate: &Runs, who: &Who, runs: &'r [Found]) -> Option<&'r Found> {
+        let run = runs.iter().find(|run| run.ledger.answered_question().is_some())?;
+        let (_, asker) = self.asker(gate, who).ok()?;
+        run.ledger.answered_question().filter(|it| asker.has_asked(it)).map(|_| run)
+    }
+
+    /// What is told about a run, with the person's answer to a question of the caller, once.
+    fn with_answer(
+        &self,
+        gate: &Gate,
+        who: &Who,
+        mut told: Map<String, Value>,
+    ) -> Map<String, Value> {
+        let run = told.get("run").and_then(Value::as_str).and_then(|run| gate.run(run).ok());
+        let run = run.filter(|run| run.ledger.answered_question().is_some());
+        if let (Some(run), Ok((caller, asker))) = (run, self.asker(gate, who)) {
+            let event = request::event(WAIT, &caller, request::session(), Json::object());
+            // Where it cannot be written that the answer was given, it is given later.
+            if let Ok(Some(question)) = gate.collect_answer(&run, &event, &asker) {
+                told.insert("answer".into(), answered(&question));
+            }
+        }
+        told
     }
 
     /// The runs in which something is waited for: the one that is named, or all that are open.
@@ -216,10 +257,11 @@ impl Tools {
         is_over: bool,
     ) -> Result<Option<Value>, Refusal> {
         let project = self.open().map_err(|why| Refusal::new("project", why))?;
-        let gate = Runs::new(&project);
+        let gate = Gate::new(&project);
         let (caller, runs) = self.awaited(&gate, who, run)?;
         let event = request::event(WAIT, &caller, request::session(), Json::object());
-        let happened = wait.look(&gate, &runs, &event);
+        let happened =
+            wait.look(&gate, &runs, &event).or_else(|| self.has_answer(&gate, who, &runs));
         let Some(about) = happened.or_else(|| waiting::last(&runs).filter(|_| is_over)) else {
             return Ok(None);
         };
@@ -234,7 +276,7 @@ impl Tools {
             });
             answer.insert("runs".into(), rows.collect());
         }
-        Ok(Some(success(answer)))
+        Ok(Some(success(self.with_answer(&gate, who, answer))))
     }
 
     /// Wakes somebody at every change of the runs; those of which that can be told.
@@ -474,8 +516,16 @@ pub fn told(gate: &Runs, found: &Found, event: &Event) -> Map<String, Value> {
             *name = name.as_str().map(tool_named).into();
         }
     }
+    if let Some(question) = found.ledger.open_question() {
+        told.insert("question".into(), cut(&question.text, MAX_TEXT).into());
+    }
     told.insert("revision".into(), found.ledger.position.seq.into());
     told
+}
+
+/// A question with the person's answer.
+pub fn answered(question: &Question) -> Value {
+    json!({ "question": question.text, "answer": question.answer })
 }
 
 /// The answer to a call that was accepted.

@@ -331,23 +331,30 @@ impl Gate<'_> {
         mut change: impl FnMut(&mut Locked, Timestamp) -> Result<Change, GateError>,
     ) -> Result<(), GateError> {
         self.within(found, |mut locked| {
-            let now = Timestamp::now();
-            let document = change(&mut locked, now)?;
-            let stored = self.workspace.get(&found.place)?;
-            let mark = |bytes: &[u8]| digest(bytes);
-            let before = mark(&stored.map(|stored| stored.bytes).unwrap_or_default());
-            let after = match &document {
-                Change::Instead(bytes) => mark(bytes),
-                _ => before.clone(),
-            };
-            let answer = answer.clone();
-            let mut writes =
-                locked.note(Line { answer, before, after, ..line_about(event.clone(), now) });
+            let document = change(&mut locked, Timestamp::now())?;
+            let mut line = self.line_in_place(found, event, answer)?;
+            if let Change::Instead(bytes) = &document {
+                line.after = digest(bytes);
+            }
+            let mut writes = locked.note(line);
             writes.ends = matches!(document, Change::Instead(_));
             writes.document = document;
             Ok(Then::Write(writes, ()))
         })?;
         Ok(())
+    }
+
+    /// A line about an event that leaves the document as it is.
+    pub(super) fn line_in_place(
+        &self,
+        found: &Found,
+        event: &Event,
+        answer: &Answer,
+    ) -> Result<Line, GateError> {
+        let stored = self.workspace.get(&found.place)?;
+        let before = digest(&stored.map(|stored| stored.bytes).unwrap_or_default());
+        let (answer, after) = (answer.clone(), before.clone());
+        Ok(Line { answer, before, after, ..line_about(event.clone(), Timestamp::now()) })
     }
 }
 

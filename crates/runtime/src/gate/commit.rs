@@ -11,7 +11,9 @@ use phasegate_engine::job::Bound;
 use phasegate_engine::step::{Actor, Effect, Event, Step};
 use phasegate_engine::workflow::Workflow;
 
+use super::asked::Asked;
 use super::put::{Attempt, Progress, refusal};
+use super::questions::{drop_question, waiting};
 use super::repeat::follow;
 use super::standing::note_done;
 use super::tamper::protected;
@@ -42,7 +44,10 @@ impl Gate<'_> {
         run.last_review = open.run.ledger.work.last_review();
         run.passed.clone_from(&open.run.ledger.position.passed);
         let world = self.world(&open.workflow, &open.ground, &open.run.ledger.work, told, attempt);
-        decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
+        let document = std::mem::take(&mut open.document);
+        let mut step = decide(&open.workflow, document, event, &run, world);
+        open.asked = Some(Asked::new(event, run, &mut step));
+        step
     }
 
     /// What is written of a step, and what is answered; `new` is the text of its document, if that has
@@ -80,15 +85,20 @@ impl Gate<'_> {
             }
             Err(error) => return Err(error),
         };
-        let Open { run, workflow, read, before, .. } = &mut open;
+        let Open { run, workflow, .. } = &mut open;
         self.pin(run, workflow)?;
+        let basis = self.basis(&mut open, &step.answer);
+        let Open { run, workflow, read, before, .. } = &mut open;
         let (found, ledger) = (run.found, &mut run.ledger);
         let after = new.as_ref().map_or_else(|| before.clone(), |bytes| digest(bytes));
         follow(ledger, event, before, &after);
         if event.is_question() {
             ledger.session.last_block = insisting(ledger, event, &step, before, &after, now);
         }
-        let answered_before = ledger.session.last.as_ref().map(|last| last.answer.clone());
+        // Of a question people were told when it was asked.
+        let asked = ledger.open_question().map(|question| waiting(&found.id, question));
+        let before_that = || ledger.session.last.as_ref().map(|last| last.answer.clone());
+        let answered_before = asked.filter(|asked| *asked == step.answer).or_else(before_that);
         ledger.session.last = Some(Last {
             at: now,
             event: event.name.clone(),
@@ -102,6 +112,9 @@ impl Gate<'_> {
         }
         ledger.position.passed.append(&mut step.passed);
         let ends = advance(ledger, workflow, &step);
+        if ends {
+            run.notes.extend(drop_question(&found.id, &mut ledger.session));
+        }
         let phase = step.to.clone();
         let line = Line {
             from: step.from,
@@ -109,9 +122,10 @@ impl Gate<'_> {
             answer: step.answer.clone(),
             moves: step.moves,
             trace: step.trace,
-            evidence: step.readings,
+            evidence: self.told(step.readings),
             before: before.clone(),
             after,
+            basis: Some(basis),
             ..line_about(event.clone(), now)
         };
         let answered = Answered {

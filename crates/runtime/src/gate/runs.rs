@@ -97,11 +97,18 @@ impl Runs<'_> {
     /// What people were told at the last stop, as it stands now; nothing where the agent was sent on or
     /// the run is over.
     pub fn told(&self, found: &Found, report: &Report) -> Option<String> {
-        let last = found.ledger.session.last.as_ref()?;
-        if report.condition.is_over() || last.event != STOP {
+        let run = found.id.to_string();
+        let (ledger, phase) = (&found.ledger, &report.phase);
+        if report.condition.is_over() {
             return None;
         }
-        let run = found.id.to_string();
+        if let Some(question) = ledger.open_question() {
+            return Some(words::sentence(&run, phase, Because::Asked(&question.text)));
+        }
+        if ledger.answered_question().is_some_and(|question| question.agent.is_none()) {
+            return Some(words::sentence(&run, phase, Because::Answered));
+        }
+        let last = ledger.session.last.as_ref().filter(|last| last.event == STOP)?;
         let waits = &found.ledger.session.waits;
         if waits.until.is_some_and(|until| until < Timestamp::now()) {
             return Some(words::sentence(&run, &report.phase, Because::TooLong));
@@ -121,7 +128,8 @@ impl Runs<'_> {
     /// How a run stands, in a few words.
     pub fn standing(&self, found: &Found, report: &Report) -> String {
         let last = found.ledger.session.last.as_ref().map(|last| &last.answer);
-        words::standing(report.condition, last, self.is_ready(found))
+        let question = found.ledger.open_question().or_else(|| found.ledger.answered_question());
+        words::standing(report.condition, last, self.is_ready(found), question)
     }
 
     /// Whether the job has ended that the run waits for, or the time is over for which it does.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
+use phasegate_clients::Quirk;
 use phasegate_engine::answer::Answer;
 use phasegate_engine::step::{Actor, Event};
 
@@ -329,25 +330,45 @@ impl Gate<'_> {
                 continue;
             }
             let noted = match (standing, sign) {
-                (Standing::Own, Sign::Ended) => self.leave(run, heard, session),
-                (Standing::Own, _) => {
-                    let is_prompt = heard.name == PROMPT;
-                    self.renew(run, session, is_prompt).and_then(|()| self.hear(run, heard, told))
-                }
-                _ => Ok(()),
+                (Standing::Own, Sign::Ended) => self.leave(run, heard, session).map(|()| None),
+                (Standing::Own, _) => self.hear_own(run, sign, heard, told),
+                _ => Ok(None),
             };
-            if let Err(error) = noted {
+            let answer = noted.unwrap_or_else(|error| {
                 faults.push(format!("run {}: {error}", run.id));
-            }
+                None
+            });
             // Of the free runs, the session would take the first, and that only if it has none.
             let concerned = *standing == Standing::Own || !taken;
             if sign == Sign::Started && concerned {
-                notes.push(self.position(run, *standing, heard, told));
+                // An answer that is told now waits for nobody.
+                let now = answer.as_ref().map(|_| self.refreshed(run));
+                notes.push(self.position(now.as_ref().unwrap_or(run), *standing, heard, told));
             }
+            notes.extend(answer);
             taken = true;
         }
         self.keep_documents();
         (notes, faults)
+    }
+
+    /// Hears a sign of the session that a run is of; a person's answer that the agent is to be told.
+    fn hear_own(
+        &self,
+        run: &Found,
+        sign: Sign,
+        heard: &Event,
+        told: &ClientReport,
+    ) -> Result<Option<String>, GateError> {
+        let is_prompt = heard.name == PROMPT;
+        let is_passed_on = match sign {
+            Sign::Started => told.client.has(Quirk::TakesContext),
+            _ => is_prompt && told.client.has(Quirk::TakesContextAtPrompts),
+        };
+        self.renew(run, heard.session.as_deref().unwrap_or_default(), is_prompt)?;
+        let answer = self.hear_of_question(run, heard, is_prompt, is_passed_on)?;
+        self.hear(run, heard, told)?;
+        Ok(answer)
     }
 
     /// The runs that a newly started session may answer for, and the runs that came with the checkout.

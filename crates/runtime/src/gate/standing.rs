@@ -278,6 +278,14 @@ impl Gate<'_> {
         })
     }
 
+    /// Begins the run of the first gate that is due for a session whose agent acts right now: where the tree has
+    /// changed, it may have changed it.
+    pub(super) fn begun_for(&self, session: Option<&str>) -> Result<Option<Found>, GateError> {
+        let told = ClientReport::default();
+        let Some(sight) = self.sight(session, &told) else { return Ok(None) };
+        self.due(&sight, &[]).next().map(|(_, begun)| begun).transpose()
+    }
+
     fn begin_due(
         &self,
         entry: &Entry,

@@ -15,6 +15,7 @@ use phasegate_engine::step::{Effect, Event, Step};
 use super::commit::given;
 use super::jobs::busy;
 use super::put::{Attempt, Progress};
+use super::questions::put_answer;
 use super::sessions::{Standing, standing};
 use super::standing::{Sight, rests};
 use super::transaction::{Open, Then, line_about};
@@ -55,8 +56,8 @@ pub struct Stop {
 
 impl Stop {
     /// What the agent itself may have caused to be let go.
-    fn caused(&self) -> (&[Work], bool) {
-        (&self.background, self.is_planning)
+    fn caused(&self) -> (&[Work], bool, Option<&str>) {
+        (&self.background, self.is_planning, self.session.as_deref())
     }
 }
 
@@ -285,9 +286,15 @@ impl Gate<'_> {
         }
         withhold(&mut open, &event, &mut step);
         note(&mut open.run.ledger.session.waits, &stop.background);
+        let is_answered = !foreign && put_answer(&open, &mut step);
+        // An agent that gets an answer has something new to go on with.
+        let told = told.filter(|_| !is_answered);
         self.reenter(&open, stop, foreign, told.as_ref(), &mut step);
         let new = open.written(&step);
         self.govern(&mut open, stop, new.as_deref(), &mut step, now);
+        if is_answered && step.answer.is_block() {
+            open.run.ledger.session.question = None;
+        }
         let new = new.filter(|_| step.changed);
         open.run.ledger.session.delivered.clone_from(&stop.delivery);
         self.commit(open, &event, step, new, attempt)

@@ -1,4 +1,5 @@
-//! Waits that the agent itself can cause: for its background work, and in plan mode.
+//! Waits that the agent itself can cause: for its background work, for a person whom it has asked, and in plan
+//! mode.
 //!
 //! They let the agent stop although the rules would hold it, so they are bounded: what will come back is
 //! waited for once, a shell only at the first stop that shows it, a monitor never; and after two waits in a
@@ -8,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use phasegate_clients::{Work, WorkKind};
 use phasegate_engine::answer::{Answer, Until};
 
+use super::questions::waiting;
 use super::transaction::Open;
 use crate::git;
 use crate::ledger::Waits;
@@ -52,12 +54,15 @@ fn key(work: &Work) -> String {
 pub(super) fn wait(
     project: &Project,
     open: &mut Open,
-    (background, is_planning): (&[Work], bool),
+    (background, is_planning, session): (&[Work], bool, Option<&str>),
     phase: &str,
     now: Timestamp,
 ) -> Option<Answer> {
     let kinds = awaited(&open.run.ledger.session.waits, background);
-    if kinds.is_empty() && !is_planning {
+    // The question of a job that works for the run does not let the session go.
+    let question = open.run.ledger.open_question().filter(|question| question.is_of(session));
+    let asked = question.map(|question| waiting(&open.run.found.id, question));
+    if kinds.is_empty() && !is_planning && asked.is_none() {
         return None;
     }
     let waits = &mut open.run.ledger.session.waits;
@@ -72,6 +77,9 @@ pub(super) fn wait(
     waits.row += 1;
     waits.since = Some(now);
     waits.document.clone_from(&open.before);
+    if asked.is_some() {
+        return asked;
+    }
     let run = open.run.found.id.to_string();
     if is_planning {
         return Some(Answer::waiting(Until::Human, sentence(&run, phase, Because::PlanMode)));

@@ -44,7 +44,16 @@ pub fn supervises(pid: u32) -> Option<Supervisor> {
 /// The project and the folder of the job that a process supervises; none where it is not the supervisor of a
 /// job of a run.
 pub fn supervised(pid: u32) -> Option<(PathBuf, PathBuf)> {
-    if supervises(pid) != Some(Supervisor::Job) {
+    folders(pid, Supervisor::Job)
+}
+
+/// The same for an agent that leads the work itself.
+pub fn driven_by(pid: u32) -> Option<(PathBuf, PathBuf)> {
+    folders(pid, Supervisor::Session)
+}
+
+fn folders(pid: u32, kind: Supervisor) -> Option<(PathBuf, PathBuf)> {
+    if supervises(pid) != Some(kind) {
         return None;
     }
     let words = proc::words(pid, 4);

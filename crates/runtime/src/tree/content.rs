@@ -32,6 +32,10 @@ const SETTLED: i128 = 2_000_000_000;
 /// How much of a file is read at once.
 const PIECE: usize = 1 << 20;
 
+/// How many threads look at files, and how many files are worth one.
+const MAX_THREADS: usize = 8;
+const MIN_SHARE: usize = 1_000;
+
 /// How many files are named that cannot be read.
 const MAX_NAMED: usize = 3;
 
@@ -138,14 +142,45 @@ impl Look {
     /// Files as they are, and the unreadable ones: the path, what is known of it, and why.
     fn gather(&self, paths: &[&String], memory: &mut Memory) -> (Folder, Vec<Unread>) {
         let (mut files, mut unread) = (Folder::default(), Vec::new());
-        for path in paths {
-            match memory.content(&self.root, path) {
-                Ok(Some((mode, digest))) => files.add(path, mode, digest),
+        for (path, read) in paths.iter().zip(self.read(paths, memory)) {
+            match read {
+                Ok(Some(Seen { mode, digest, settled })) => {
+                    files.add(path, mode, digest);
+                    if let Some(mark) = settled {
+                        memory.learn(path, mark, digest);
+                    }
+                }
                 Ok(None) => {}
                 Err((mark, error)) => unread.push(((*path).clone(), mark, error)),
             }
         }
         (files, unread)
+    }
+
+    /// What is at each path. Most of the time goes by in the kernel, and its processors share that.
+    fn read(
+        &self,
+        paths: &[&String],
+        memory: &Memory,
+    ) -> Vec<Result<Option<Seen>, (Mark, io::Error)>> {
+        let read = |paths: &[&String]| -> Vec<_> {
+            paths.iter().map(|path| memory.content(&self.root, path)).collect()
+        };
+        let most = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        let each = paths.len().div_ceil(most).max(MIN_SHARE);
+        if paths.len() <= each {
+            return read(paths);
+        }
+        std::thread::scope(|scope| {
+            let shares: Vec<_> =
+                paths.chunks(each).map(|share| (share, scope.spawn(|| read(share)))).collect();
+            // A thread that cannot go on leaves its share to this one.
+            let all = shares.into_iter().map(|(share, thread)| match thread.join() {
+                Ok(share) => share,
+                Err(_) => read(share),
+            });
+            all.flatten().collect()
+        })
     }
 
     fn digest(&self, paths: &[&String], memory: &mut Memory, mut notes: Vec<String>) -> Content {
@@ -263,8 +298,13 @@ type Mark = (u64, u64, i128, i128);
 /// A file that cannot be read, what is known of it, and why.
 type Unread = (String, Mark, io::Error);
 
-/// The mode and the digest of a file.
-type Entry = (&'static str, Digest);
+/// What was found at a path.
+struct Seen {
+    mode: &'static str,
+    digest: Digest,
+    /// What it can be known by from now on; none where it is known already, or was changed too lately.
+    settled: Option<Mark>,
+}
 
 /// The digests of files, by path.
 #[derive(Debug, Default)]
@@ -290,29 +330,33 @@ impl Memory {
 
     /// What is at a path, as git records it: its mode and its digest; none where that is nothing. Where it
     /// cannot be read, what is known of it and why.
-    fn content(&mut self, root: &Path, path: &str) -> Result<Option<Entry>, (Mark, io::Error)> {
+    fn content(&self, root: &Path, path: &str) -> Result<Option<Seen>, (Mark, io::Error)> {
         let full = root.join(path);
         let Ok(meta) = full.symlink_metadata() else { return Ok(None) };
         let mark = mark(&meta);
         if meta.is_symlink() {
             let target = fs::read_link(&full).map_err(|error| (mark, error))?;
             let target = target.as_os_str().as_encoded_bytes();
-            return Ok(Some(("120000", object("blob", target.len() as u64, target))));
+            let digest = object("blob", target.len() as u64, target);
+            return Ok(Some(Seen { mode: "120000", digest, settled: None }));
         }
         if !meta.is_file() {
             return Ok(None);
         }
         let mode = if meta.mode() & 0o100 == 0 { "100644" } else { "100755" };
         if let Some((_, digest)) = self.known.get(path).filter(|(known, _)| *known == mark) {
-            return Ok(Some((mode, *digest)));
+            return Ok(Some(Seen { mode, digest: *digest, settled: None }));
         }
         let (digest, before) = hash(&full).map_err(|error| (mark, error))?;
         // What was read is what the mark is about, unless it changed in between.
-        if before == mark && mark.2.max(mark.3) + SETTLED < now() {
-            self.known.insert(path.to_string(), (mark, digest));
-            self.is_new = true;
-        }
-        Ok(Some((mode, digest)))
+        let is_settled = before == mark && mark.2.max(mark.3) + SETTLED < now();
+        Ok(Some(Seen { mode, digest, settled: is_settled.then_some(mark) }))
+    }
+
+    /// Remembers what was read.
+    fn learn(&mut self, path: &str, mark: Mark, digest: Digest) {
+        self.known.insert(path.to_string(), (mark, digest));
+        self.is_new = true;
     }
 
     /// Remembers it, without files that are no longer there. What is lost of it costs only time.
