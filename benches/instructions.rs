@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 
 use count::{Call, instructions};
 use project::{payload, project, state};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A situation and the most instructions it may take.
 struct Budget {
@@ -20,21 +20,71 @@ struct Budget {
     /// The run has answered a stop before. The first stop also copies the definition.
     known: bool,
     made: fn(&Path) -> std::io::Result<()>,
+    /// What is measured; a stop, where nothing else is said.
+    asks: Option<fn(&Path) -> Call>,
 }
 
-const BUDGETS: [Budget; 9] = [
-    Budget { name: "no project", most: 350_000, known: true, made: |_| Ok(()) },
+/// A phase that denies tools, so that the client asks before each use of one.
+const PLANNED: &str = r#"
+name = "planned"
+about = "A plan comes before code."
+initial = "planning"
+document = ".phasegate/planned/*.json"
+[phase.planning]
+tools = { deny = ["Edit", "Write"] }
+rules = [{ on = "stop", block = "Plan." }]
+[phase.done]
+final = true
+"#;
+
+/// A project with a run in that phase.
+fn planned(folder: &Path) -> std::io::Result<()> {
+    let root = project(folder, None)?;
+    std::fs::create_dir_all(root.join(".phasegate/workflows"))?;
+    std::fs::write(root.join(".phasegate/workflows/planned.toml"), PLANNED)?;
+    std::fs::create_dir_all(root.join(".phasegate/planned"))?;
+    std::fs::write(root.join(".phasegate/planned/x.json"), "{\"phase\":\"planning\"}\n")
+}
+
+/// What the client asks before the use of a tool.
+fn use_of(root: &Path, tool: &str) -> Call {
+    let mut asked: Value = serde_json::from_str(&payload(root)).unwrap_or_default();
+    asked["hook_event_name"] = json!("PreToolUse");
+    asked["tool_name"] = json!(tool);
+    asked["tool_input"] =
+        json!({ "file_path": "src/lib.rs", "old_string": "a", "new_string": "b" });
+    Call::new(&["hook", "pre-tool-use"], &asked.to_string())
+}
+
+const BUDGETS: [Budget; 11] = [
+    Budget {
+        name: "a tool that the phase denies",
+        most: 1_500_000,
+        known: true,
+        made: planned,
+        asks: Some(|root| use_of(root, "Edit")),
+    },
+    Budget {
+        name: "a tool that no phase denies",
+        most: 1_500_000,
+        known: true,
+        made: planned,
+        asks: Some(|root| use_of(root, "Read")),
+    },
+    Budget { name: "no project", most: 350_000, known: true, made: |_| Ok(()), asks: None },
     Budget {
         name: "a project in which nothing stands and nothing runs",
         most: 600_000,
         known: true,
         made: |folder| project(folder, None).map(drop),
+        asks: None,
     },
     Budget {
         name: "a standing gate, nothing has changed: beside one `git status`",
         most: 800_000,
         known: true,
         made: standing,
+        asks: None,
     },
     Budget {
         name: "triage, 100 entries: first stop, block and commit",
@@ -43,6 +93,7 @@ const BUDGETS: [Budget; 9] = [
         most: 5_850_000,
         known: false,
         made: |folder| project(folder, Some(&state(100))).map(drop),
+        asks: None,
     },
     Budget {
         name: "triage, 100 entries: block and commit",
@@ -51,6 +102,7 @@ const BUDGETS: [Budget; 9] = [
         most: 5_400_000,
         known: true,
         made: |folder| project(folder, Some(&state(100))).map(drop),
+        asks: None,
     },
     Budget {
         name: "triage, 100 entries: move on, write the document, commit",
@@ -63,6 +115,7 @@ const BUDGETS: [Budget; 9] = [
             }
             project(folder, Some(&state)).map(drop)
         },
+        asks: None,
     },
     Budget {
         name: "triage, 100 entries: absorb a batch of five results, commit",
@@ -79,18 +132,21 @@ const BUDGETS: [Budget; 9] = [
             }
             Ok(())
         },
+        asks: None,
     },
     Budget {
         name: "plan: nothing due, validate and commit",
         most: PLAN,
         known: true,
         made: |folder| plans(folder, 1),
+        asks: None,
     },
     Budget {
         name: "plan, 1,000 of them: at most three times as much",
         most: 3 * PLAN,
         known: true,
         made: |folder| plans(folder, 1000),
+        asks: None,
     },
 ];
 
@@ -184,9 +240,10 @@ fn measure(budget: &Budget) -> Result<u64, Box<dyn Error>> {
     if budget.known {
         let said = stop.run(root)?;
         let blocks = said.contains("\"decision\": \"block\"");
-        if blocks != root.join(".phasegate/triage/bench_triage.json").exists() {
+        let is_held = root.join(".phasegate/triage/bench_triage.json").exists();
+        if blocks != (is_held || budget.asks.is_some()) {
             return Err(format!("the hook answered {said}").into());
         }
     }
-    instructions(root, &stop)
+    instructions(root, &budget.asks.map_or(stop, |asks| asks(root)))
 }

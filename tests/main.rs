@@ -60,6 +60,7 @@ mod tampering;
 mod tasks;
 mod templates;
 mod terminal;
+mod tools;
 mod trees;
 mod triage_run;
 mod upgrade;

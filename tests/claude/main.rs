@@ -30,5 +30,6 @@ mod sessions;
 mod settings;
 mod standing;
 mod tasks;
+mod tools;
 mod triage;
 mod waits;

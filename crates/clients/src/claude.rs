@@ -32,6 +32,11 @@ static FACTS: Facts = Facts {
         ("UserPromptSubmit", "user-prompt-submit", 30),
         ("ConfigChange", "config-change", 30),
     ],
+    on_demand: &[
+        ("PreToolUse", "pre-tool-use", 10),
+        ("TaskCompleted", "task-completed", 600),
+        ("TeammateIdle", "teammate-idle", 600),
+    ],
     seconds: 9 * 60,
     // Any tool call in between begins the count anew.
     cap: Some(Cap { most: 8, on_all: false, variable: Some("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP") }),
@@ -92,15 +97,24 @@ impl Client for Claude {
         &FACTS
     }
 
+    fn hook(&self, (event, name, seconds): (&'static str, &'static str, u64)) -> Entry {
+        let args = ["hook", name, "--client", FACTS.name];
+        let own = json!({ "type": "command", "command": NAME, "args": args, "timeout": seconds });
+        Entry::hook(event, group(&own))
+    }
+
+    fn refuse_tool(&self, reason: &str) -> Map<String, Value> {
+        let output = json!({
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        });
+        crate::reply::members([("hookSpecificOutput", output)])
+    }
+
     fn settings(&self, scope: Scope) -> Vec<Settings> {
-        let hook = |(event, name, seconds): (&'static str, &str, u64)| {
-            let args = ["hook", name, "--client", FACTS.name];
-            let own =
-                json!({ "type": "command", "command": NAME, "args": args, "timeout": seconds });
-            Entry::hook(event, group(&own))
-        };
         let all = [(FACTS.stop, "stop", 600)].into_iter().chain(FACTS.signs.iter().copied());
-        let hooks = all.map(hook).collect();
+        let hooks = all.map(|hook| self.hook(hook)).collect();
         let mut all = vec![Settings::new(".claude/settings.json", hooks)];
         // A user's servers are in a file that the client rewrites all the time.
         if scope == Scope::Project {

@@ -13,7 +13,7 @@ use crate::outside;
 use crate::payload::{self, Payload, Sample, StatusLine};
 use crate::problem::{self, Here, Problem};
 use crate::reply::{self, Reply};
-use crate::settings::{self, Hook, Scope, Settings};
+use crate::settings::{self, Entry, Hook, Scope, Settings};
 use crate::transcript::{self, Line};
 use crate::variables;
 
@@ -29,6 +29,11 @@ pub trait Client: fmt::Debug + Sync {
     /// What must be in its settings, in files that are named from the project's root or from the home
     /// folder; nothing where it has no such place.
     fn settings(&self, scope: Scope) -> Vec<Settings>;
+
+    /// A hook of ours, by its name for the event, ours, and the seconds that it has.
+    fn hook(&self, hook: (&'static str, &'static str, u64)) -> Entry {
+        settings::hook(self.facts(), hook)
+    }
 
     /// What it sends to a hook.
     ///
@@ -56,6 +61,11 @@ pub trait Client: fmt::Debug + Sync {
     /// The answer that lets it go.
     fn let_go(&self) -> Map<String, Value> {
         Map::new()
+    }
+
+    /// The answer that keeps the agent from using a tool.
+    fn refuse_tool(&self, reason: &str) -> Map<String, Value> {
+        self.go_on(reason)
     }
 
     /// Adds what the agent is told at an event to an answer.
@@ -154,9 +164,10 @@ impl dyn Client + '_ {
 
     /// An answer in its own words.
     pub fn reply(&self, reply: &Reply) -> Map<String, Value> {
-        let mut members = match &reply.block {
-            Some(reason) => self.go_on(reason),
-            None => self.let_go(),
+        let mut members = match (&reply.block, &reply.refusal) {
+            (Some(reason), _) => self.go_on(reason),
+            (None, Some(reason)) => self.refuse_tool(reason),
+            (None, None) => self.let_go(),
         };
         if let (Some(message), true) = (&reply.message, self.has(Quirk::ShowsMessages)) {
             members.insert("systemMessage".into(), message.as_str().into());
@@ -171,7 +182,34 @@ impl dyn Client + '_ {
     pub fn heard(&self, answer: &Value) -> Reply {
         let message = answer.get("systemMessage").and_then(Value::as_str).map(str::to_string);
         let message = message.filter(|_| self.has(Quirk::ShowsMessages));
-        Reply { block: self.reason(answer), message, context: None }
+        Reply { block: self.reason(answer), message, ..Reply::default() }
+    }
+
+    /// The same, with hooks for events that only some workflows ask for, by our names for them.
+    ///
+    /// # Errors
+    /// Where it has no such place.
+    pub fn settings_with(
+        &self,
+        base: &Path,
+        scope: Scope,
+        wanted: &[&str],
+    ) -> Result<Vec<Settings>, String> {
+        let mut files = self.settings_in(base, scope)?;
+        let extra = self.facts().on_demand.iter().filter(|(_, name, _)| wanted.contains(name));
+        if let Some(first) = files.first_mut() {
+            first.entries.extend(extra.map(|hook| self.hook(*hook)));
+        }
+        Ok(files)
+    }
+
+    /// Which of these events it could have a hook for and has none, in any of these files.
+    pub fn lacks<'w>(&self, files: &[PathBuf], wanted: &[&'w str]) -> Vec<&'w str> {
+        let known = |name: &&&str| self.facts().on_demand.iter().any(|(_, it, _)| it == *name);
+        let texts = files.iter().map(|file| outside::read_text(file, outside::MAX_SETTINGS));
+        let texts: Vec<String> = texts.flatten().collect();
+        let is_in = |name: &&&str| texts.iter().any(|text| text.contains(**name));
+        wanted.iter().filter(known).filter(|name| !is_in(name)).copied().collect()
     }
 
     /// Its settings in a project, or of a user.

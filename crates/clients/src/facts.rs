@@ -62,6 +62,8 @@ pub struct Facts {
     /// The other events that it gets a hook for: its name for them, ours, and the seconds that the
     /// hook has. Only what was seen to fire is here.
     pub signs: &'static [(&'static str, &'static str, u64)],
+    /// Events that it gets a hook for where a workflow asks for it: a hook before each use of a tool costs something.
+    pub on_demand: &'static [(&'static str, &'static str, u64)],
     /// What a person does once, before it runs the hooks of a project.
     pub trust: Option<&'static str>,
     /// How many seconds a hook may take before it is given up, less what we need to answer.
@@ -103,6 +105,7 @@ impl Facts {
         marks: &[],
         stop: "Stop",
         signs: &[],
+        on_demand: &[],
         trust: None,
         seconds: 50,
         cap: None,

@@ -34,7 +34,7 @@ mod vscode;
 pub use client::Client;
 pub use facts::{Cap, Facts, Quirk};
 pub use headless::{AcpAgent, Cost, Dialogue, Headless, Judged, Program, Rights, Spoken};
-pub use payload::{Payload, Sample, StatusLine, Work, WorkKind};
+pub use payload::{Payload, Sample, StatusLine, Task, Work, WorkKind};
 pub use problem::{Here, Problem};
 pub use reply::Reply;
 

@@ -31,8 +31,22 @@ pub struct Payload {
     pub is_planning: bool,
     /// The file of settings that has changed.
     pub settings: Option<PathBuf>,
+    /// The tool that the agent is about to use.
+    pub tool: Option<String>,
+    /// The task that the agent calls done, and the teammate that it is about.
+    pub task: Task,
     /// Whether the user interrupted the turn, and so does not want it to go on.
     pub is_broken_off: bool,
+}
+
+/// A task of an agent's own list, as its client tells of it, and the teammate that has done it or goes idle.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Task {
+    pub id: Option<String>,
+    pub subject: Option<String>,
+    pub description: Option<String>,
+    pub teammate: Option<String>,
+    pub team: Option<String>,
 }
 
 /// Something that a client has at work in the background.
@@ -102,6 +116,12 @@ struct Common {
     #[serde(alias = "crons")]
     session_crons: Option<Vec<Cron>>,
     file_path: Option<PathBuf>,
+    tool_name: Option<String>,
+    task_id: Option<String>,
+    task_subject: Option<String>,
+    task_description: Option<String>,
+    teammate_name: Option<String>,
+    team_name: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -176,6 +196,14 @@ pub fn common(json: &[u8]) -> serde_json::Result<Payload> {
         background: tasks.chain(crons).collect(),
         is_planning: sent.permission_mode.as_deref() == Some("plan"),
         settings: sent.file_path,
+        tool: sent.tool_name,
+        task: Task {
+            id: sent.task_id,
+            subject: sent.task_subject,
+            description: sent.task_description,
+            teammate: sent.teammate_name,
+            team: sent.team_name,
+        },
         ..Payload::default()
     })
 }

@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 pub struct Reply {
     /// The agent must go on, for this reason.
     pub block: Option<String>,
+    /// The agent may not use the tool, for this reason.
+    pub refusal: Option<String>,
     /// What the user is told.
     pub message: Option<String>,
     /// The event, and what the agent is told about its run.
@@ -16,7 +18,10 @@ pub struct Reply {
 impl Reply {
     /// Whether nothing is said.
     pub fn is_empty(&self) -> bool {
-        self.block.is_none() && self.message.is_none() && self.context.is_none()
+        self.block.is_none()
+            && self.refusal.is_none()
+            && self.message.is_none()
+            && self.context.is_none()
     }
 }
 

@@ -141,16 +141,18 @@ pub fn line(client: &str, event: &str) -> String {
 /// events.
 pub fn hooks(client: &Facts, seconds: u64) -> Vec<Entry> {
     let all = [(client.stop, "stop", seconds)].into_iter().chain(client.signs.iter().copied());
-    let hook = |(event, name, seconds): (&'static str, &str, u64)| {
-        let time = match client.timeouts {
-            TimeUnit::Seconds => seconds,
-            TimeUnit::Milliseconds => seconds * 1000,
-        };
-        let command = line(client.name, name);
-        let own = json!({ "type": "command", "command": command, "timeout": time });
-        Entry::hook(event, group(&own))
+    all.map(|hook| self::hook(client, hook)).collect()
+}
+
+/// A hook as most clients want it: one line.
+pub fn hook(client: &Facts, (event, name, seconds): (&'static str, &str, u64)) -> Entry {
+    let time = match client.timeouts {
+        TimeUnit::Seconds => seconds,
+        TimeUnit::Milliseconds => seconds * 1000,
     };
-    all.map(hook).collect()
+    let command = line(client.name, name);
+    let own = json!({ "type": "command", "command": command, "timeout": time });
+    Entry::hook(event, group(&own))
 }
 
 /// A group of hooks with one hook, of which most clients want a list.

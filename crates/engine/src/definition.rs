@@ -241,6 +241,19 @@ pub struct PhaseHead {
     /// The field, by path, that keeps how the phase ended: what a rule that leaves it says with `as`.
     #[schemars(with = "Option<String>")]
     pub result: Option<Spanned<String>>,
+    /// The agent's tools in this phase, where the client asks before each use.
+    pub tools: Option<ToolsText>,
+}
+
+/// Which tools an agent may not use.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "tools")]
+pub struct ToolsText {
+    /// Their names, as the client has them.
+    pub deny: Vec<String>,
+    /// Why, as a sentence for the agent.
+    pub because: Option<String>,
 }
 
 /// On an event, when a guard holds: set, go to, answer.

@@ -6,6 +6,12 @@ pub const STOP: &str = "stop";
 /// A client is about to shorten its conversation.
 pub const PRE_COMPACT: &str = "pre-compact";
 
+/// An agent is about to call a task of its own list done.
+pub const TASK_COMPLETED: &str = "task-completed";
+
+/// A teammate of an agent is about to go idle.
+pub const TEAMMATE_IDLE: &str = "teammate-idle";
+
 /// A job in the background runs.
 pub const JOB_STARTED: &str = "job-started";
 
@@ -41,8 +47,13 @@ pub const CANCEL: &str = "cancel";
 
 /// Events that come from outside and that a workflow need not declare as actions.
 pub fn undeclared() -> impl Iterator<Item = &'static str> {
-    let own = [STOP, PRE_COMPACT, JOB_STARTED, JOB_ENDED];
+    let own = [STOP, PRE_COMPACT, TASK_COMPLETED, TEAMMATE_IDLE, JOB_STARTED, JOB_ENDED];
     own.into_iter().chain(ALIASES.iter().map(|alias| alias.name))
+}
+
+/// Whether an event is something that an agent is about to do and that a rule can keep it from.
+pub fn can_be_blocked(name: &str) -> bool {
+    matches!(name, STOP | TASK_COMPLETED | TEAMMATE_IDLE)
 }
 
 /// What kind of event something is.

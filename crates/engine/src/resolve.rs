@@ -26,7 +26,9 @@ use crate::identity::Identity;
 use crate::job::Rights;
 use crate::json::Json;
 use crate::types::Type;
-use crate::workflow::{Binding, Machine, MachineId, OUTER, Phase, PhaseId, TextTemplate, Workflow};
+use crate::workflow::{
+    Binding, Denied, Machine, MachineId, OUTER, Phase, PhaseId, TextTemplate, Workflow,
+};
 
 /// The name of the machine on the state document, and of the document in expressions.
 const STATE: &str = "state";
@@ -314,6 +316,14 @@ impl Resolver<'_> {
                 if outcome.is_some() && !phase.head.is_final {
                     self.error(phase.name.span(), "shape", "only a final phase has an outcome");
                 }
+                let tools = phase.head.tools.as_ref();
+                if tools.is_some_and(|tools| tools.deny.is_empty()) {
+                    self.error(phase.name.span(), "shape", "`tools` denies at least one tool");
+                }
+                if tools.is_some() && binding.is_some() {
+                    let message = "only a phase of the workflow itself has `tools`";
+                    self.error(phase.name.span(), "shape", message);
+                }
                 let around = Around { result: phase.head.result.as_ref(), ..around };
                 Phase {
                     name: phase.name.get_ref().as_str().into(),
@@ -321,6 +331,10 @@ impl Resolver<'_> {
                     ends: phase.head.is_final.then(|| outcome.unwrap_or(Outcome::Done)),
                     rules: self.rules(&label(phase.name.get_ref()), &phase.rules, &around),
                     span: phase.name.span(),
+                    denied: tools.map(|tools| Denied {
+                        tools: tools.deny.clone(),
+                        because: tools.because.clone(),
+                    }),
                 }
             })
             .collect();

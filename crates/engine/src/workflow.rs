@@ -127,6 +127,15 @@ pub struct Phase {
     pub ends: Option<Outcome>,
     pub rules: RuleSet,
     pub span: Range<usize>,
+    /// The tools that the agent may not use here, and why.
+    pub denied: Option<Denied>,
+}
+
+/// Tools that an agent may not use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    pub tools: Vec<String>,
+    pub because: Option<String>,
 }
 
 /// Rules for events, and rules that need none.
@@ -392,6 +401,11 @@ impl Workflow {
             let found = self.constants.iter().find(|(known, _)| known == constant);
             matches!(found, Some((_, Json::List(list))) if list.0.is_empty())
         })
+    }
+
+    /// Whether a phase refuses tools to the agent.
+    pub fn denies_tools(&self) -> bool {
+        self.outer().phases.iter().any(|phase| phase.denied.is_some())
     }
 
     /// Whether a rule is about the event.

@@ -15,12 +15,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use phasegate_clients::{CLIENTS, Client, Payload, Quirk, Reply, named, usual};
+use phasegate_clients::{CLIENTS, Client, Payload, Quirk, Reply, Task, named, usual};
 use phasegate_engine::answer::{Answer, Outcome};
+use phasegate_engine::decide::params;
+use phasegate_engine::events::{TASK_COMPLETED, TEAMMATE_IDLE};
+use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event};
 use phasegate_runtime::bindings;
 use phasegate_runtime::fault_log;
-use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict};
+use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict, tools};
 use phasegate_runtime::ledger::Delivery;
 use phasegate_runtime::origin::Origin;
 use phasegate_runtime::plain;
@@ -54,6 +57,9 @@ const EVENTS: &[(&str, &str, Happened)] = &[
     ("user-prompt-submit", "UserPromptSubmit", Happened::Sign(Sign::Alive)),
     ("pre-compact", "PreCompact", Happened::Sign(Sign::Alive)),
     ("config-change", "ConfigChange", Happened::Settings),
+    ("pre-tool-use", "PreToolUse", Happened::Tool),
+    (TASK_COMPLETED, "TaskCompleted", Happened::Question),
+    (TEAMMATE_IDLE, "TeammateIdle", Happened::Question),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +68,10 @@ enum Happened {
     Sign(Sign),
     /// A file of the client's settings has changed.
     Settings,
+    /// The agent is about to use a tool.
+    Tool,
+    /// The agent is about to do something that rules may keep it from.
+    Question,
 }
 
 /// What people are told, with the names of the clients in the place of the hole.
@@ -78,6 +88,9 @@ Events:
   session-end         gives the session's runs up, so that another can take them
   user-prompt-submit, subagent-stop, pre-compact
                       signs of life, so that no other session takes the runs
+  pre-tool-use        refuses a tool that the phase of the session's run denies
+  task-completed, teammate-idle
+                      asks the rules that are about it
   config-change       refuses settings that would open the gate while it holds the session
 
 It reads the client's JSON on stdin and prints one JSON object. Failures of its own allow the stop.
@@ -130,8 +143,9 @@ pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
 /// How long the main thread may take. At a stop, checks end a little earlier on their own; the clients
 /// give other hooks half a minute.
 fn time(client: &dyn Client, asked: &Result<Asked, String>) -> Duration {
-    let is_stop = asked.as_ref().is_ok_and(|it| matches!(it.happened, Happened::Stop));
-    let time = if is_stop { client.time() } else { client.time().min(MAX_SIGN) };
+    let waits = |it: &Asked| matches!(it.happened, Happened::Stop | Happened::Question);
+    let time =
+        if asked.as_ref().is_ok_and(waits) { client.time() } else { client.time().min(MAX_SIGN) };
     time + (time / 12).max(MARGIN)
 }
 
@@ -169,6 +183,7 @@ fn plain(reply: &Reply) -> Reply {
     let text = |text: &String| plain::text(text).into_owned();
     Reply {
         block: reply.block.as_ref().map(text),
+        refusal: reply.refusal.as_ref().map(text),
         message: reply.message.as_ref().map(text),
         context: reply.context.as_ref().map(|(event, context)| (*event, text(context))),
     }
@@ -227,13 +242,16 @@ fn run(
         Happened::Stop if payload.is_sub_agent => ("subagent-stop", Happened::Sign(Sign::Alive)),
         happened => (name, happened),
     };
+    if matches!(happened, Happened::Tool) {
+        return Ok((tool(folder, &payload, client)?, 0));
+    }
     let origin = Origin::of_hook(client);
     let projects = projects(folder, &payload, client, (happened, &origin))?;
     if let Some(project) = projects.first() {
         watchdog.has_found(&project.root);
     }
     let mut heard = (Reply::default(), 0);
-    let changed = payload.settings.clone();
+    let (changed, task) = (payload.settings.clone(), payload.task.clone());
     let mut stop = stop(payload, client, origin);
     stop.delivery = delivery(&stop, digest);
     stop.received = Some(received);
@@ -241,6 +259,8 @@ fn run(
         let (reply, code) = match happened {
             Happened::Stop => stopped(project, &stop),
             Happened::Sign(sign) => signed(project, &stop, sign, name, event),
+            Happened::Question => asked_about(project, &stop, name, &task),
+            Happened::Tool => (Reply::default(), 0),
             Happened::Settings => match &stop.session {
                 Some(session) if stop.told.shell().is_none() => {
                     (settings::changed(project, client, session, changed.as_deref()), 0)
@@ -320,6 +340,59 @@ fn stopped(project: &Project, stop: &Stop) -> (Reply, u8) {
     output
 }
 
+/// The answer before the use of a tool. Where the session is bound to projects, nothing of them is read but ledgers.
+fn tool(folder: Option<&Path>, payload: &Payload, client: &dyn Client) -> Result<Reply, Failure> {
+    let (Some(session), Some(tool)) = (&payload.session, &payload.tool) else {
+        return Ok(Reply::default());
+    };
+    let session = named_plainly(session);
+    let roots = match bindings::of(&session).map(|bound| bound.projects) {
+        Some(roots) if !roots.is_empty() => roots,
+        _ => {
+            let signed = (Happened::Tool, &Origin::Unknown);
+            let projects = projects(folder, payload, client, signed)?;
+            projects.into_iter().map(|project| project.root).collect()
+        }
+    };
+    let refusal = roots.iter().find_map(|root| tools::refused(root, &session, tool));
+    Ok(Reply { refusal, ..Reply::default() })
+}
+
+/// The answer of a project to what an agent is about to do.
+fn asked_about(project: &Project, stop: &Stop, name: &str, task: &Task) -> (Reply, u8) {
+    let Some(session) = stop.session.as_ref().filter(|_| stop.told.shell().is_none()) else {
+        return (Reply::default(), 0);
+    };
+    let given = [
+        ("task", &task.id),
+        ("subject", &task.subject),
+        ("description", &task.description),
+        ("teammate", &task.teammate),
+        ("team", &task.team),
+    ];
+    let given =
+        given.map(|(name, it)| (name.to_string(), it.as_deref().map_or(Json::Null, Json::from)));
+    let session_of = Some(session.clone());
+    let event =
+        Event { session: session_of, params: params(given), ..Event::new(name, Actor::Worker) };
+    let gate = Gate::new(project);
+    let (answers, faults) = gate.question(session, &event, &stop.told, stop.time);
+    for fault in &faults {
+        fault_log::note(Some(&project.root), fault);
+    }
+    let block = answers.iter().find_map(|answered| match &answered.answer {
+        Answer::Block { reason } => Some(reason.clone()),
+        _ => None,
+    });
+    let said = answers.iter().filter_map(|answered| match &answered.answer {
+        Answer::Allow { message: Some(message), .. } => Some(message.clone()),
+        _ => None,
+    });
+    let messages: Vec<String> = faults.into_iter().chain(said).collect();
+    let message = (!messages.is_empty()).then(|| format!("phasegate: {}", sentences(&messages)));
+    (Reply { block, message, ..Reply::default() }, 0)
+}
+
 /// What a project has to say to a sign of a session.
 fn signed(
     project: &Project,
@@ -351,7 +424,7 @@ fn signed(
     let message = (!messages.is_empty()).then(|| format!("phasegate: {}", sentences(&messages)));
     let context = format!("Phasegate: {}", notes.join("\n\n"));
     let context = (!notes.is_empty()).then_some((event, context));
-    (Reply { message, context, block: None }, 0)
+    (Reply { message, context, ..Reply::default() }, 0)
 }
 
 /// The answers of two projects as one.
@@ -366,6 +439,7 @@ fn together(first: Reply, second: Reply) -> Reply {
     };
     Reply {
         block: first.block.or(second.block),
+        refusal: first.refusal.or(second.refusal),
         message: joined(first.message, second.message, " "),
         context,
     }
@@ -486,7 +560,7 @@ fn answer(project: &Project, verdict: &Verdict) -> (Reply, u8) {
     let message = (!messages.is_empty()).then(|| format!("phasegate: {}", sentences(&messages)));
     match block {
         Some(Answered { answer: Answer::Block { reason }, block_exit, .. }) => {
-            (Reply { block: Some(reason.clone()), message, context: None }, *block_exit)
+            (Reply { block: Some(reason.clone()), message, ..Reply::default() }, *block_exit)
         }
         _ => (Reply { message, ..Reply::default() }, 0),
     }

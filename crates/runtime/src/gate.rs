@@ -31,6 +31,8 @@ mod standing;
 mod stop;
 mod stored;
 mod tamper;
+mod tasks;
+pub mod tools;
 mod transaction;
 mod trees;
 mod waits;

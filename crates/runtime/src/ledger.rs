@@ -11,6 +11,7 @@ use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::evidence::Reading;
 use phasegate_engine::job::Gives;
 use phasegate_engine::step::Actor;
+use phasegate_engine::workflow::{Denied, Workflow};
 use serde::{Deserialize, Serialize};
 
 use crate::baseline::Baseline;
@@ -87,6 +88,9 @@ pub struct Position {
     pub document: String,
     /// The phase that our last step led to, or in which somebody else has ended the run.
     pub phase: String,
+    /// The tools that the agent may not use in that phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub denied: Option<DeniedTools>,
     /// Somebody else has ended the run.
     pub ended_by_hand: bool,
     /// There was a document when the run was last looked at.
@@ -111,6 +115,27 @@ pub struct Position {
     /// How many bytes of evidence are kept of the run.
     #[serde(skip_serializing_if = "is_zero")]
     pub evidence: u64,
+}
+
+/// Tools that an agent may not use, and why: a hook that is asked before each use knows nothing but the ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeniedTools {
+    pub tools: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+}
+
+impl Position {
+    /// Notes the phase that a run has come to, and what its agent may not use there.
+    pub fn arrive(&mut self, workflow: &Workflow, phase: &str) {
+        self.phase = phase.to_string();
+        let outer = workflow.outer();
+        let phase = outer.phase(phase).map(|phase| outer.get(phase));
+        self.denied = phase.and_then(|phase| {
+            let Denied { tools, because } = phase.denied.clone()?;
+            Some(DeniedTools { tools, because: because.or_else(|| phase.about.clone()) })
+        });
+    }
 }
 
 /// A change of the state document, as it was decided: where the process dies before it is done, the next

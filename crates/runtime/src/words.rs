@@ -172,6 +172,12 @@ pub fn told(run: &str, phase: &str, answer: &Answer) -> Option<String> {
     })
 }
 
+/// That an agent may not use a tool in the phase that its run is in.
+pub fn tool_refused(run: &str, phase: &str, tool: &str, because: Option<&str>) -> String {
+    let because = because.map(|because| format!(" {because}")).unwrap_or_default();
+    format!("Run {run} is in phase `{phase}`, in which {tool} may not be used.{because}")
+}
+
 /// What an agent is told when the person has answered its question.
 pub fn answer_for_agent(question: &str, answer: &str) -> String {
     format!("The person has answered. Your question was: {question}\nThe answer: {answer}")

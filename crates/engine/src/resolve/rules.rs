@@ -8,7 +8,7 @@ use super::Resolver;
 use super::shared::Around;
 use crate::answer::Outcome;
 use crate::definition::{RuleText, Rules, ValueText, WriteText};
-use crate::events::{EventKind, STOP};
+use crate::events::{EventKind, STOP, can_be_blocked};
 use crate::job::JobKind;
 use crate::json::Json;
 use crate::step::always_label;
@@ -182,7 +182,7 @@ impl Resolver<'_> {
         let acts = acts || rule.start.is_some() && !waits;
         let moves = text.goto.is_some() || !text.set.is_empty() || answers || acts;
         let asks = text.ask.is_some();
-        let stops = |event: &String| EventKind::of(event) == EventKind::Stop;
+        let blockable = |event: &String| can_be_blocked(event);
         let is_action = |event: &String| EventKind::of(event) == EventKind::Action;
         let only_actions = rule.on.iter().all(is_action);
         // An event that nobody knows is an error already.
@@ -193,11 +193,11 @@ impl Resolver<'_> {
             }
         };
         refuse(
-            text.deny.is_some() && rule.on.iter().any(stops),
+            text.deny.is_some() && rule.on.iter().any(blockable),
             "a stop cannot be denied: `block` it, or `allow` it",
         );
         refuse(
-            text.block.is_some() && is_known && !rule.on.iter().all(stops),
+            text.block.is_some() && is_known && !rule.on.iter().all(blockable),
             "an action cannot be blocked: `deny` it, or accept it with `set` or `goto`",
         );
         refuse(

@@ -9,6 +9,7 @@ use phasegate_clients::settings::{self, Scope as Whose, Settings};
 use phasegate_clients::{CLIENTS, Client, Here, Quirk, named, splice, usual};
 use phasegate_engine::bom;
 use phasegate_runtime::catalog::templates;
+use phasegate_engine::events::{TASK_COMPLETED, TEAMMATE_IDLE};
 use phasegate_runtime::outside;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::trust;
@@ -167,8 +168,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let mut problems = Vec::new();
     // What a person has to do where the client would not run what was written.
     let mut steps = Vec::new();
+    let wanted = wanted(project);
     for client in clients(&options.client, &scope) {
-        match client.settings_in(&scope.base, scope.whose) {
+        match client.settings_with(&scope.base, scope.whose, &wanted) {
             Err(why) => problems.push(why),
             Ok(files) => {
                 let is_wanted = |settings: Settings| {
@@ -215,6 +217,19 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::note(&format!("note: {twice}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The events, by our names, that workflows of a project ask for and that cost something where nobody does.
+pub(super) fn wanted(project: &Project) -> Vec<&'static str> {
+    let enabled = project.workflows.iter().filter(|entry| project.config.enabled(&entry.name));
+    let workflows: Vec<_> = enabled.filter_map(|entry| project.load(entry).ok()).collect();
+    let mut wanted = Vec::new();
+    if workflows.iter().any(|workflow| workflow.denies_tools()) {
+        wanted.push("pre-tool-use");
+    }
+    let asked = [TASK_COMPLETED, TEAMMATE_IDLE].into_iter();
+    wanted.extend(asked.filter(|name| workflows.iter().any(|workflow| workflow.hears(name))));
+    wanted
 }
 
 /// Writes a gate to begin with, where the project has none, and consents to it: it is ours. Without a known

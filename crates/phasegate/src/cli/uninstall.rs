@@ -124,7 +124,8 @@ fn from_settings(scope: &Scope, options: &Options) -> Result<bool, Failed> {
     let mut problems = Vec::new();
     for client in all {
         // A client that has no such place has nothing in it.
-        let files = client.settings_in(&scope.base, scope.whose).unwrap_or_default();
+        let files =
+            client.settings_with(&scope.base, scope.whose, &all_events(client)).unwrap_or_default();
         for settings in files {
             match remove(scope, client, &settings, &mut installed, options.print) {
                 Ok(done) => found |= done,
@@ -202,4 +203,9 @@ fn remove_empty(file: &Path, base: &Path) {
         }
         folder = here.parent();
     }
+}
+
+/// Our names for the events that a client may have a hook for beside the usual ones.
+fn all_events(client: &dyn Client) -> Vec<&'static str> {
+    client.facts().on_demand.iter().map(|(_, name, _)| *name).collect()
 }

@@ -1,6 +1,7 @@
 //! What people and agents ask of a workflow: to start a run, to show it, to act on it, to end it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use phasegate_engine::answer::{Answer, Outcome};
@@ -80,16 +81,27 @@ impl Gate<'_> {
         told: &ClientReport,
         starts: bool,
     ) -> Result<Answered, GateError> {
-        match self.act_once(found, event, told, starts) {
+        match self.act_once(found, event, told, (starts, NO_LIMIT)) {
             Err(GateError::Unreadable(why)) => {
                 let given_up = self.give_up(found, event, &why)?;
                 if !starts {
                     return Ok(given_up);
                 }
-                self.act_once(found, event, told, starts)
+                self.act_once(found, event, told, (starts, NO_LIMIT))
             }
             result => result,
         }
+    }
+
+    /// Puts an event to a run for which a client waits no longer than that.
+    pub(super) fn act_within(
+        &self,
+        found: &Found,
+        event: &Event,
+        told: &ClientReport,
+        most: Duration,
+    ) -> Result<Answered, GateError> {
+        self.act_once(found, event, told, (false, most))
     }
 
     /// Gives a run up whose document cannot be read: another takes its place, and the old one stays
@@ -121,9 +133,9 @@ impl Gate<'_> {
         found: &Found,
         event: &Event,
         told: &ClientReport,
-        starts: bool,
+        (starts, most): (bool, Duration),
     ) -> Result<Answered, GateError> {
-        let answered = self.put(found, NO_LIMIT, |attempt, mut open| {
+        let answered = self.put(found, most, |attempt, mut open| {
             self.must_be_meant(&found.id, open.run.ledger.position.seq)?;
             let over = is_over(&open);
             let own = standing(&open.run.ledger, event.session.as_deref(), Timestamp::now());
@@ -154,6 +166,7 @@ impl Gate<'_> {
             if let (Some(former), Answer::Deny { .. }) = (open.former.take(), &step.answer) {
                 open.run.ledger = former;
             }
+            self.insist_once(&open, event, &mut step);
             let new = open.written(&step);
             self.commit(open, event, step, new, attempt)
         })?;

@@ -157,7 +157,7 @@ impl Gate<'_> {
             open.run.ledger.position.document.clone_from(&open.run.found.place);
         }
         if open.run.ledger.position.phase.is_empty() || !step.moves.is_empty() {
-            open.run.ledger.position.phase.clone_from(&step.to);
+            open.run.ledger.position.arrive(&open.workflow, &step.to);
         }
         // What was noticed now is not noticed again when the event is put again.
         let mut writes = open.run.take().note(line);

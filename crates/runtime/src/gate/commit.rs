@@ -173,7 +173,7 @@ impl Gate<'_> {
 fn advance(ledger: &mut Ledger, workflow: &Workflow, step: &Step) -> bool {
     // Where nobody but others have moved the run, that is still to be noticed.
     if ledger.position.phase.is_empty() || !step.moves.is_empty() {
-        ledger.position.phase.clone_from(&step.to);
+        ledger.position.arrive(workflow, &step.to);
         ledger.position.ended_by_hand = false;
     }
     ledger.position.finished = None;

@@ -171,6 +171,7 @@ impl Gate<'_> {
         }
         self.note(found, event, |run, _| {
             run.ledger.definition.digest.clear();
+            run.ledger.position.arrive(&workflow, &phase);
             self.pin(run, &workflow)
         })
     }

@@ -434,7 +434,7 @@ fn answer_ended(
             "run {}: its document was moved to the final phase `{phase}` from outside Phasegate.",
             open.run.found.id
         ));
-        open.run.ledger.position.phase = phase.to_string();
+        open.run.ledger.position.arrive(&open.workflow, phase);
         open.run.ledger.position.ended_by_hand = true;
     }
     let by_hand = derived || open.run.ledger.is_ended_by_hand(&outer.field, phase);

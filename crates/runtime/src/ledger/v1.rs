@@ -117,6 +117,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
             turn: 0,
             document: old.document,
             phase: old.phase,
+            denied: None,
             ended_by_hand: old.ended_by_hand,
             written: old.written,
             removed: old.removed,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use phasegate_clients::settings::{self, Hook, Scope};
 use phasegate_clients::{CLIENTS, Client, Here, Problem, Quirk, outside};
 
+use super::super::init::wanted;
 use super::fire::{fire, version};
 use super::{Doctor, Status};
 
@@ -17,16 +18,19 @@ impl Doctor<'_> {
             let scopes =
                 [Some((root, Scope::Project)), home.clone().map(|home| (home, Scope::User))];
             let mut hooks: Vec<Hook> = Vec::new();
+            let mut files: Vec<PathBuf> = Vec::new();
             for (base, scope) in scopes.into_iter().flatten() {
                 for file in client.files(&base, scope) {
                     self.settings(client, &file);
                     hooks.extend(client.hooks_in(&file).unwrap_or_default());
+                    files.push(file);
                 }
             }
             self.version(client, &hooks);
             if !hooks.is_empty() {
                 found.push(client);
                 self.installed(client, &hooks);
+                self.lacking(client, &files);
             }
         }
         if found.is_empty() {
@@ -37,6 +41,19 @@ impl Doctor<'_> {
             self.row("hook", "client", Status::Fail, summary, Some(remedy));
         }
         self.fired_twice(&found);
+    }
+
+    /// Events that a workflow asks for, and for which the client has no hook.
+    fn lacking(&mut self, client: &dyn Client, files: &[PathBuf]) {
+        let lacking = client.lacks(files, &wanted(self.project));
+        if lacking.is_empty() {
+            return;
+        }
+        let (id, title) = (format!("hook.{}.asked", client.name()), client.title());
+        let summary =
+            format!("{title} has no hook for what a workflow asks for: {}", lacking.join(", "));
+        let remedy = format!("`phasegate init --client {}`", client.name());
+        self.row(id, "client", Status::Warn, summary, Some(remedy));
     }
 
     /// Clients that read each other's settings may fire each other's hooks.
