@@ -15,6 +15,10 @@ test *ARGS:
 differ *ARGS:
     tests/differ/run {{ARGS}}
 
+# New mutated inputs for so many minutes; what fails is kept in fuzz/corpus.
+fuzz MINUTES="10":
+    PHASEGATE_FUZZ_MINUTES={{MINUTES}} cargo test --test fuzz -- --nocapture --test-threads 16
+
 lint:
     cargo fmt --all --check && cargo clippy --all-targets -- -D warnings
 

@@ -3,6 +3,7 @@
 
 mod scene;
 
+mod adversaries;
 mod architecture;
 mod bad_input;
 mod builtins;

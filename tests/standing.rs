@@ -505,3 +505,39 @@ fn without_git_every_file_counts() {
     scene.file("src/a.rs", "changed\n");
     session.stops_with(&transcript).blocks("Write NOTES.md.");
 }
+
+#[test]
+fn tests_that_the_session_has_changed_are_not_believed_before_a_person_has_looked() {
+    let scene = cloned();
+    let gate = SHIP.replace("\"-c\", \"echo x >> ran; ! grep -rq broken src\"", "\"./test.sh\"");
+    scene.file(".phasegate/workflows/ship.toml", gate);
+    scene.file("test.sh", "! grep -rq broken src\n");
+    scene.git(&["add", "."]);
+    scene.git(&["commit", "-q", "-m", "two"]);
+    scene.ok_by_hand(&["trust", "ship", "--yes"]);
+    let session = Session::begins(&scene, "s1");
+    session.hears("Change it.").uses("Edit");
+    scene.file("src/a.rs", "broken\n");
+    session.stops().blocks("The tests fail.");
+    session.uses("Write");
+    scene.file("test.sh", "exit 0\n");
+    let told = "Run ship/s1 is at its end, and does not count as done: `test.sh` was changed from what the \
+                checks rested on before to something else, and not by Phasegate.";
+    session.stops_again().allows_saying(told);
+    assert!(scene.ok(&["status"]).contains("ended in phase done"), "{}", scene.ok(&["status"]));
+    // Neither more work nor a commit makes it right.
+    session.hears("Go on.").uses("Edit");
+    scene.file("src/b.rs", "more\n");
+    scene.git(&["add", "."]);
+    scene.git(&["commit", "-q", "-m", "three"]);
+    session.stops().allows_saying(told);
+    assert!(scene.by_agent(&["accept", "ship/s1", "--reason", "x"]).stderr.contains("for people"));
+    scene.ok_by_hand(&["accept", "ship/s1", "--reason", "a better test"]);
+    assert!(scene.ok(&["status", "--all"]).contains("done in phase done"));
+    // From then on it is the test, and the tree is the baseline.
+    session.hears("What did you do?").uses("Bash");
+    session.stops().allows();
+    session.hears("Change it again.").uses("Edit");
+    scene.file("src/b.rs", "fine\n");
+    session.stops().allows_saying("Run ship/s1 is done.");
+}

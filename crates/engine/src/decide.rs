@@ -228,6 +228,24 @@ pub fn render(
     deciding.text(text)
 }
 
+/// Patterns of the files that the results of a workflow's checks rest on.
+///
+/// # Errors
+/// Where one of them cannot be told.
+pub fn guards(
+    workflow: &Workflow,
+    document: Json,
+    event: &Event,
+    run: &RunFacts,
+    evidence: Arc<dyn Evidence>,
+) -> Result<Vec<String>, Fault> {
+    let recorder = Arc::new(Recorder::new(evidence));
+    let env = environment(&recorder, &workflow.records);
+    let mut deciding = Deciding::new(workflow, &env, &recorder, document, event, run);
+    deciding.declare()?;
+    deciding.guards()
+}
+
 /// What programs are told about a run with every answer: what the workflow says, or its phase and what
 /// could be asked for now.
 ///

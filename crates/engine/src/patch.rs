@@ -42,7 +42,8 @@ pub fn files(patch: &[u8]) -> Vec<String> {
             files.extend(named.iter().cloned());
         }
     }
-    files.into_iter().collect()
+    // A header that is cut off names nothing.
+    files.into_iter().filter(|name| !name.is_empty()).collect()
 }
 
 /// Lines that change a file without a hunk.

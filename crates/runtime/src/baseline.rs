@@ -81,23 +81,45 @@ impl Baseline {
 
     /// Whether the tree is another one now.
     pub fn differs(&self, now: &Baseline) -> bool {
+        self.changes(now).next().is_some()
+    }
+
+    /// The files that are others now, as far as they can be named.
+    pub fn changed(&self, now: &Baseline) -> Vec<PathBuf> {
+        self.changes(now).flatten().collect()
+    }
+
+    /// What is another now: a file, or something that cannot be named. What costs most to find comes last.
+    fn changes(&self, now: &Baseline) -> Box<dyn Iterator<Item = Option<PathBuf>> + '_> {
         if self.commit == now.commit && self.digest == now.digest {
-            return false;
+            return Box::new(std::iter::empty());
         }
-        let (Some(then), Some(present)) = (&self.files, &now.files) else { return true };
-        let has_changed = |(path, state): (&PathBuf, &String)| match present.get(path) {
-            Some(present) => present != state,
-            // It was committed as it was, or taken back.
-            None => state_of(path).0 != *state,
+        let (Some(then), Some(present)) = (&self.files, now.files.clone()) else {
+            return Box::new(std::iter::once(None));
         };
-        if then.iter().any(has_changed) || present.keys().any(|path| !then.contains_key(path)) {
-            return true;
-        }
-        match (&self.commit, &now.commit) {
-            (Some(from), Some(to)) if from != to => git::between(&self.site, from, to)
-                .map_or(true, |files| files.iter().any(|path| !then.contains_key(path))),
-            (from, to) => from != to,
-        }
+        let new = present.keys().filter(|path| !then.contains_key(*path)).cloned();
+        let new: Vec<PathBuf> = new.collect();
+        let has_changed = move |(path, state): (&PathBuf, &String)| {
+            let is_changed = match present.get(path) {
+                Some(present) => present != state,
+                // It was committed as it was, or taken back.
+                None => state_of(path).0 != *state,
+            };
+            is_changed.then(|| path.clone())
+        };
+        let files = then.iter().filter_map(has_changed).chain(new).map(Some);
+        let commits = (self.commit.clone(), now.commit.clone());
+        let committed = std::iter::once_with(move || match commits {
+            (from, to) if from == to => Vec::new(),
+            (Some(from), Some(to)) => match git::between(&self.site, &from, &to) {
+                Ok(files) => {
+                    files.into_iter().filter(|it| !then.contains_key(it)).map(Some).collect()
+                }
+                Err(_) => vec![None],
+            },
+            _ => vec![None],
+        });
+        Box::new(files.chain(committed.flatten()))
     }
 }
 

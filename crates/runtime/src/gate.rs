@@ -13,6 +13,7 @@ mod document;
 mod effects;
 mod find;
 mod ground;
+mod guards;
 mod jobs;
 mod now;
 #[cfg(test)]

@@ -41,3 +41,4 @@ mod workspace;
 pub mod world;
 
 pub use phasegate_clients::{outside, variables};
+pub use workspace::frontmatter;

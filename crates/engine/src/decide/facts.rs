@@ -164,7 +164,7 @@ impl<'w> Deciding<'w> {
     }
 
     /// Patterns of the files that the results of checks rest on.
-    fn guards(&mut self) -> Result<Value, Fault> {
+    pub(super) fn guards(&mut self) -> Result<Vec<String>, Fault> {
         let workflow = self.workflow;
         let mut patterns = Vec::new();
         for check in workflow.checks() {
@@ -179,8 +179,8 @@ impl<'w> Deciding<'w> {
             }
             patterns.extend(self.command_line(&check.guards)?);
         }
-        let plain = |it: String| Json::from(it.strip_prefix("./").unwrap_or(&it));
-        Ok(Json::from(patterns.into_iter().map(plain).collect::<Vec<_>>()).to_value())
+        let plain = |it: String| it.strip_prefix("./").map(str::to_string).unwrap_or(it);
+        Ok(patterns.into_iter().map(plain).collect())
     }
 
     /// A fact of the machine at a depth, which sees no deeper, and is kept until something changes.
@@ -230,7 +230,7 @@ impl<'w> Deciding<'w> {
                 Some(Json::from(agents).to_value())
             }
             "can" => Some(self.can()?.to_value()),
-            "guards" => Some(self.guards()?),
+            "guards" => Some(Value::from(self.guards()?)),
             "moves" => {
                 let moves = self.moves.iter().map(|step| {
                     let of = Json::from(step.of.as_str());

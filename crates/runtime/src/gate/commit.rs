@@ -61,6 +61,7 @@ impl Gate<'_> {
         attempt: &Attempt,
     ) -> Result<Then<Progress>, GateError> {
         if !event.is_question() {
+            self.notice_guards(&mut open, event, (&ClientReport::default(), attempt), &step);
             withhold(&mut open, event, &mut step);
             new = new.filter(|_| step.changed);
         }
@@ -181,7 +182,9 @@ fn advance(ledger: &mut Ledger, workflow: &Workflow, step: &Step) -> bool {
     let outer = workflow.outer();
     let outcome = outer.phase(&step.to).and_then(|phase| outer.get(phase).ends);
     let outcome = outcome.filter(|_| !ledger.is_left_by_hand(&step.to));
-    if outcome.or(step.answer.outcome()) == Some(Outcome::Done) {
+    // What is withheld is no new baseline before a person has accepted it.
+    let is_withheld = ledger.tamper.is_open() && step.answer.outcome() != Some(Outcome::Done);
+    if outcome.or(step.answer.outcome()) == Some(Outcome::Done) && !is_withheld {
         note_done(&mut ledger.session);
     }
     if outcome.is_some() {

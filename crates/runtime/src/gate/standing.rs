@@ -295,7 +295,8 @@ impl Gate<'_> {
         if run.ledger.session.cancelled.is_some() {
             return Ok(None);
         }
-        let due = self.is_due(run, sight).map_err(GateError::Other)?;
+        let baseline = self.baseline_of(run, sight).map_err(GateError::Other)?;
+        let due = self.is_due(&baseline, sight).map_err(GateError::Other)?;
         if due == Due::No {
             return Ok(None);
         }
@@ -312,8 +313,7 @@ impl Gate<'_> {
             Does::Create { document, .. } => Some(document),
             _ => None,
         });
-        let baseline = run.ledger.session.stands.as_ref().and_then(|it| it.baseline.clone());
-        let stands = Some(Stands { baseline, ..Stands::default() });
+        let stands = Some(Stands { baseline: Some(baseline), ..Stands::default() });
         let replaces = self.workspace.version(&run.place)?;
         let beginning = Beginning { workflow: &workflow, text, event: &event, replaces, stands };
         // Where another process was faster, the run is there, and is asked.
@@ -326,15 +326,19 @@ impl Gate<'_> {
         Ok(Some(begun))
     }
 
+    /// The tree that the run of a standing gate is compared with: the one that it was done with last, or the one
+    /// with which the session began.
+    fn baseline_of(&self, run: &Found, sight: &Sight) -> Result<Baseline, String> {
+        match run.ledger.session.stands.as_ref().and_then(|it| it.baseline.clone()) {
+            Some(kept) if kept.site == self.project.site => Ok(kept),
+            Some(kept) => Baseline::since(self.project, kept.at),
+            None => self.session_baseline(sight.session),
+        }
+    }
+
     /// Whether the run of a standing gate is due: the tree is not that of the baseline, and the session used
     /// a tool since that can change files.
-    fn is_due(&self, run: &Found, sight: &Sight) -> Result<Due, String> {
-        let kept = run.ledger.session.stands.as_ref().and_then(|it| it.baseline.clone());
-        let baseline = match kept {
-            Some(kept) if kept.site == self.project.site => kept,
-            Some(kept) => Baseline::since(self.project, kept.at)?,
-            None => self.session_baseline(sight.session)?,
-        };
+    fn is_due(&self, baseline: &Baseline, sight: &Sight) -> Result<Due, String> {
         if !baseline.differs(sight.tree(self)?) {
             return Ok(Due::No);
         }

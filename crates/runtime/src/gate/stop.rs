@@ -235,16 +235,7 @@ impl Gate<'_> {
             return Ok(answer_ended(open, &event, &phase, ends, now));
         }
         if let Some(session) = &stop.session {
-            let former = open.run.ledger.session.former.take();
-            let before = open.run.ledger.session.owner.take().or(former);
-            if let Some(before) = before.filter(|before| before.session != *session) {
-                let note = format!(
-                    "run {} was taken over from session {}, which has ended",
-                    found.id, before.session
-                );
-                open.run.notes.push(note);
-            }
-            open.run.ledger.session.owner = Some(Owner { session: session.clone(), seen: now });
+            own(&mut open, session, now);
         }
         if let Some(stands) = &mut open.run.ledger.session.stands {
             stands.seen = seen.cloned();
@@ -284,6 +275,7 @@ impl Gate<'_> {
         {
             step.let_go(answer);
         }
+        self.notice_guards(&mut open, &event, (&stop.told, attempt), &step);
         withhold(&mut open, &event, &mut step);
         note(&mut open.run.ledger.session.waits, &stop.background);
         let is_answered = !foreign && put_answer(&open, &mut step);
@@ -373,6 +365,20 @@ impl Gate<'_> {
             step.let_go(Answer::allow_saying(Outcome::Stuck, message));
         }
     }
+}
+
+/// Makes a session the owner of the run. That it was another's is told.
+fn own(open: &mut Open, session: &str, now: Timestamp) {
+    let former = open.run.ledger.session.former.take();
+    let before = open.run.ledger.session.owner.take().or(former);
+    if let Some(before) = before.filter(|before| before.session != session) {
+        let id = &open.run.found.id;
+        let from = before.session;
+        open.run
+            .notes
+            .push(format!("run {id} was taken over from session {from}, which has ended"));
+    }
+    open.run.ledger.session.owner = Some(Owner { session: session.to_string(), seen: now });
 }
 
 /// Whether a step wants a verdict.

@@ -6,6 +6,7 @@ use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::OnTamper;
 use phasegate_engine::step::{Event, Step};
 
+use super::standing::note_done;
 use super::transaction::{Open, Then, line_about};
 use super::{Found, Gate, GateError};
 use crate::journal::Line;
@@ -84,6 +85,7 @@ fn accept(ledger: &mut Ledger) -> Vec<Tampered> {
         && withheld.contains(&last.answer.outcome())
     {
         last.answer = Answer::allow(Outcome::Done);
+        note_done(session);
     }
     std::mem::take(&mut tamper.changes)
 }
