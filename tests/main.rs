@@ -37,6 +37,7 @@ mod people;
 mod phases;
 mod places;
 mod plans;
+mod progress;
 mod projects;
 mod properties;
 mod purge;

@@ -95,8 +95,12 @@ impl Client for Claude {
     fn settings(&self, scope: Scope) -> Vec<Settings> {
         let hook = |(event, name, seconds): (&'static str, &str, u64)| {
             let args = ["hook", name, "--client", FACTS.name];
-            let own =
+            let mut own =
                 json!({ "type": "command", "command": NAME, "args": args, "timeout": seconds });
+            // What its user sees while a check runs: it shows no more than this line, which stands fast.
+            if name == "stop" {
+                own["statusMessage"] = "Phasegate decides, and runs the checks for it".into();
+            }
             Entry::hook(event, group(&own))
         };
         let all = [(FACTS.stop, "stop", 600)].into_iter().chain(FACTS.signs.iter().copied());

@@ -16,6 +16,7 @@ mod jobs;
 mod on_memory;
 mod overheard;
 mod pin;
+mod progress;
 mod put;
 mod questions;
 mod repeat;
@@ -53,6 +54,7 @@ use crate::workspace::{Documents, Workspace};
 
 pub use crate::ledger::LEASE;
 pub use find::{Found, Listed};
+pub use progress::Progress;
 pub use questions::Asker;
 pub use runs::Report;
 pub use sessions::{Sign, Standing};
