@@ -12,6 +12,7 @@
 //! `just differ` builds 0.1.0 and plays new random sequences to both; `just differ record` makes the
 //! traces anew.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::print_stdout, reason = "the long test says how long it took")]
 
 mod as_it_was;
 mod dice;
@@ -19,6 +20,7 @@ mod differences;
 mod roles;
 mod stage;
 mod trace;
+mod year;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

@@ -111,7 +111,7 @@ impl Stage {
     }
 
     /// Our own program, for a look: looking makes 0.1.0 act.
-    fn looks(&self) -> Command {
+    pub fn looks(&self) -> Command {
         self.program(Path::new(crate::BINARY))
     }
 

@@ -1,11 +1,11 @@
 //! Changes of the project's files since they were kept, as evidence.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
 
 /// What has changed since the files of the project were kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Changes {
     /// What the files are kept under as they are now.
@@ -16,7 +16,7 @@ pub struct Changes {
 }
 
 /// A file that was changed, added or removed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Changed {
     pub path: String,

@@ -11,11 +11,12 @@ mod possible;
 mod properties;
 mod rules;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use minijinja::{Environment, Value};
+use serde::{Deserialize, Serialize};
 
 use possible::Held;
 
@@ -42,7 +43,8 @@ pub const REVIEWED: &str = "reviewed";
 pub const UNREVIEWED: &str = "unreviewed";
 
 /// What an expression sees as `run`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RunFacts {
     pub name: String,
     /// The state document's path, relative to the project.
@@ -130,10 +132,23 @@ pub fn decide(
     run: &RunFacts,
     evidence: Arc<dyn Evidence>,
 ) -> Step {
+    decide_supposing(workflow, document, event, run, evidence, &BTreeMap::new())
+}
+
+/// Decides as if these parts of guards came out so, whatever is looked up.
+pub(crate) fn decide_supposing(
+    workflow: &Workflow,
+    document: Json,
+    event: &Event,
+    run: &RunFacts,
+    evidence: Arc<dyn Evidence>,
+    supposed: &BTreeMap<String, bool>,
+) -> Step {
     let recorder = Arc::new(Recorder::new(evidence));
     let env = environment(&recorder, &workflow.records);
     let from = phase_name(workflow, &document);
     let mut deciding = Deciding::new(workflow, &env, &recorder, document, event, run);
+    deciding.supposed.clone_from(supposed);
     let fits = deciding.declare();
     // Taken only now: a document that is shared would be copied to be declared.
     let original = deciding.document.clone();
@@ -144,7 +159,7 @@ pub fn decide(
     let decided = decided.and_then(|answer| deciding.keep_to(answer));
     let Deciding { document: after, moves, trace, changed, effects, wants, passed, .. } = deciding;
     let unheard = deciding.unheard;
-    let readings = recorder.readings();
+    let (readings, account) = recorder.taken();
     match decided {
         Ok(answer) => {
             let to = phase_name(workflow, &after);
@@ -160,6 +175,7 @@ pub fn decide(
                 moves,
                 trace,
                 readings,
+                account,
                 wants,
                 effects,
                 passed,
@@ -181,6 +197,7 @@ pub fn decide(
             moves: Vec::new(),
             trace,
             readings,
+            account,
             wants: fault.needs.and_then(|name| workflow.check(&name)?.fixed().map(Box::new)),
             effects: Vec::new(),
             passed: Vec::new(),
@@ -298,6 +315,8 @@ struct Deciding<'w> {
     trial: bool,
     /// What would not be done, whatever the rules say.
     held: Held,
+    /// Parts of guards that come out so, whatever is looked up.
+    supposed: BTreeMap<String, bool>,
     /// What the step has come to, while properties are looked at.
     reached: Option<[(&'static str, Json); 3]>,
     /// The properties whose `pass` has held, by name.
@@ -347,6 +366,7 @@ impl<'w> Deciding<'w> {
             started: Vec::new(),
             trial: false,
             held: Held::of(run),
+            supposed: BTreeMap::new(),
             reached: None,
             passed: run.passed.clone(),
         }

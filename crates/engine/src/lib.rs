@@ -4,6 +4,7 @@
 //! needs through [`evidence::Evidence`], and says everything it wants done in its [`step::Step`].
 
 mod actor;
+mod algebra;
 pub mod answer;
 pub mod bom;
 pub mod case;
@@ -25,13 +26,17 @@ pub mod job;
 pub mod json;
 pub mod lint;
 mod markdown;
+pub mod missing;
+pub mod model;
 pub mod mutate;
 mod names;
 pub mod patch;
 pub mod resolve;
+pub mod scene;
 pub mod schema;
 pub mod step;
 mod syntax;
 pub mod test_count;
 pub mod types;
+pub mod verify;
 pub mod workflow;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
 use crate::events::{ALIASES, EventKind, KIND, STOP, VERDICT};
-use crate::evidence::Reading;
+use crate::evidence::{Account, Reading};
 use crate::functions::object;
 use crate::job::{CommandRun, Job};
 use crate::json::Json;
@@ -102,6 +102,8 @@ pub struct Step {
     pub moves: Vec<Move>,
     pub trace: Trace,
     pub readings: Vec<Reading>,
+    /// The same, whole.
+    pub account: Account,
     /// The job whose end the event waits for: before it, nothing can be decided.
     pub wants: Option<Box<Job>>,
     /// What the runtime carries out before the step counts.

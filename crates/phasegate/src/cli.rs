@@ -4,6 +4,7 @@
 mod accept;
 mod action;
 mod cancel;
+mod ci;
 mod complete;
 mod demo;
 mod doctor;
@@ -20,13 +21,17 @@ mod man;
 mod mutate;
 mod owner;
 mod pause;
+mod prove;
 mod questions;
 mod repl;
+mod replay;
 mod schema;
+mod simulate;
 mod status;
 mod test;
 mod trust;
 mod uninstall;
+mod verify;
 mod wait;
 mod when;
 mod why;
@@ -82,11 +87,27 @@ enum Command {
     /// Show the runs of this project
     Status(status::Options),
     /// Explain the last decision of a run: rules, guards, evidence
-    #[command(after_help = "Examples:\n  phasegate why\n  phasegate why triage/web --all")]
+    #[command(
+        after_help = "Examples:\n  phasegate why\n  phasegate why triage/web --all\n  phasegate why --now"
+    )]
     Why(why::Options),
     /// Show the journal of a run
     #[command(after_help = "Examples:\n  phasegate log -n 5\n  phasegate log --verify triage/web")]
     Log(log::Options),
+    /// Decide the lines of a journal again, with the definition of the run or with another
+    #[command(
+        after_help = "Examples:\n  phasegate replay triage/web\n  phasegate replay --all --definition ship.toml"
+    )]
+    Replay(replay::Options),
+    /// Bundle a run, signed, so that others can decide it again; for people
+    #[command(after_help = "Example:\n  phasegate prove ship/web -o .phasegate/proofs/web.json")]
+    Prove(prove::Options),
+    /// Check a bundle: signature, tree, chain, evidence, and every decision
+    #[command(after_help = "Example:\n  phasegate verify-proof web.json --signers allowed_signers")]
+    VerifyProof(prove::VerifyOptions),
+    /// Check the proofs of this commit in a pipeline, and run their checks again
+    #[command(after_help = "Example:\n  phasegate ci --signers .github/allowed_signers")]
+    Ci(ci::Options),
     /// End a run for good
     #[command(after_help = "Example:\n  phasegate cancel triage/web --reason 'wrong findings'")]
     Cancel(cancel::Options),
@@ -145,6 +166,16 @@ enum Command {
     /// Run the case files of workflows and show which rules they cover
     #[command(after_help = "Examples:\n  phasegate test\n  phasegate test ship --full-coverage")]
     Test(test::Options),
+    /// Prove what holds of every run of a workflow, or show how it does not
+    #[command(
+        after_help = "Exit codes: 0 proved, 1 found, 2 nothing found but not all was looked at.\n\nExamples:\n  phasegate verify ship\n  phasegate verify ship --write && phasegate test ship"
+    )]
+    Verify(verify::Options),
+    /// Go through a workflow step by step, with made-up evidence; ends as a case
+    #[command(
+        after_help = "Examples:\n  phasegate simulate ship\n  printf '1\\n2\\nsave\\n' | phasegate simulate ship"
+    )]
+    Simulate(simulate::Options),
     /// Show which mistakes in a workflow its cases would not notice
     #[command(after_help = "Examples:\n  phasegate mutate\n  phasegate mutate ship")]
     Mutate(mutate::Options),
@@ -393,6 +424,10 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Status(options) => status::run(project, &options),
         Command::Why(options) => why::run(project, &options),
         Command::Log(options) => log::run(project, &options),
+        Command::Prove(options) => prove::run(project, &options),
+        Command::VerifyProof(options) => prove::verify_proof(project, &options),
+        Command::Ci(options) => ci::run(project, &options),
+        Command::Replay(options) => replay::run(project, &options),
         Command::Cancel(options) => cancel::run(project, &options),
         Command::Pause(options) => pause::pause(project, &options),
         Command::Resume(options) => pause::resume(project, &options),
@@ -407,6 +442,8 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Lint(options) => lint::run(project, &options),
         Command::Draw(options) => draw::run(project, &options),
         Command::Test(options) => test::run(project, &options),
+        Command::Verify(options) => verify::run(project, &options),
+        Command::Simulate(options) => simulate::run(project, &options),
         Command::Mutate(options) => mutate::run(project, &options),
         Command::Eject(options) => eject::run(project, &options),
         Command::Drive(options) => drive::run(project, &options),

@@ -1,12 +1,14 @@
 //! Configuration: `.phasegate/config.toml` in the project, over `config.toml` in the user's
 //! configuration folder.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use phasegate_engine::job::Rights;
 use phasegate_engine::json::Json;
 use phasegate_engine::resolve::Overrides;
+use regex_lite::Regex;
 use serde::Deserialize;
 
 use crate::governor::Limits;
@@ -26,6 +28,9 @@ pub struct Config {
     /// How large a file may be that is read.
     #[serde(default)]
     pub sizes: Sizes,
+    /// What is kept of what decisions rest on.
+    #[serde(default)]
+    pub evidence: Evidence,
     /// By workflow.
     #[serde(default)]
     pub workflow: BTreeMap<String, WorkflowConfig>,
@@ -50,6 +55,74 @@ impl Sizes {
     /// The most bytes that are read of a state document.
     pub fn document(self) -> u64 {
         self.document.unwrap_or(128).saturating_mul(1 << 20)
+    }
+}
+
+/// What is kept of what decisions rest on.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    #[serde(default)]
+    pub keep: Keep,
+    /// Regular expressions: what they match is taken out before anything is kept.
+    #[serde(default)]
+    redact: Vec<Pattern>,
+}
+
+/// How much is kept, from all to nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keep {
+    /// The document and what was looked up, so that every line can be decided again.
+    #[default]
+    Content,
+    /// Only digests, by which one can tell whether it was this or that.
+    Digest,
+    /// Not even those.
+    None,
+}
+
+/// A regular expression.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Pattern(Regex);
+
+impl TryFrom<String> for Pattern {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Pattern, String> {
+        let compiled = Regex::new(&text);
+        let why = |error| format!("{text:?} is not a regular expression: {error}");
+        Ok(Pattern(compiled.map_err(why)?))
+    }
+}
+
+/// What stands where something was taken out.
+const REDACTED: &str = "[redacted]";
+
+impl Evidence {
+    /// The text without what must not be kept; none where there is nothing of that in it. What is not text is
+    /// left as it is: the patterns are about texts.
+    pub fn redacted(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if self.redact.is_empty() {
+            return None;
+        }
+        let mut text = Cow::Borrowed(std::str::from_utf8(bytes).ok()?);
+        for Pattern(pattern) in &self.redact {
+            if let Cow::Owned(without) = pattern.replace_all(&text, REDACTED) {
+                text = Cow::Owned(without);
+            }
+        }
+        match text {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(text) => Some(text.into_bytes()),
+        }
+    }
+
+    /// Both together: the less is kept, the better for the one who says so.
+    fn and(self, other: Evidence) -> Evidence {
+        let redact = self.redact.into_iter().chain(other.redact).collect();
+        Evidence { keep: self.keep.max(other.keep), redact }
     }
 }
 
@@ -125,6 +198,7 @@ impl Config {
     /// Adds a configuration that wins over what is there.
     fn add(&mut self, over: Config) {
         self.limits = over.limits.or(self.limits);
+        self.evidence = std::mem::take(&mut self.evidence).and(over.evidence);
         self.sizes.evidence = over.sizes.evidence.or(self.sizes.evidence);
         self.sizes.document = over.sizes.document.or(self.sizes.document);
         if over.notify != Notify::default() {

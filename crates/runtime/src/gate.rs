@@ -1,6 +1,8 @@
 //! The one way that every event takes: find the run, lock it, load it, decide, commit, answer.
 
 mod act;
+mod asked;
+mod basis;
 mod begin;
 mod broken;
 mod commit;
@@ -12,6 +14,7 @@ mod effects;
 mod find;
 mod ground;
 mod jobs;
+mod now;
 #[cfg(test)]
 mod on_memory;
 mod overheard;
@@ -20,6 +23,7 @@ mod progress;
 mod put;
 mod questions;
 mod repeat;
+mod replay;
 mod runs;
 mod sessions;
 mod settings;
@@ -54,8 +58,10 @@ use crate::workspace::{Documents, Workspace};
 
 pub use crate::ledger::LEASE;
 pub use find::{Found, Listed};
+pub use now::Now;
 pub use progress::Progress;
 pub use questions::Asker;
+pub use replay::{Comparison, Decided, Replay};
 pub use runs::Report;
 pub use sessions::{Sign, Standing};
 pub use standing::{GateState, StandingGate};

@@ -48,6 +48,91 @@ pub fn changed_since(root: &Path, moment: Timestamp) -> bool {
         || (!log.is_empty() && newer(&root.join(log.trim_end())))
 }
 
+/// The name of the tree of the last commit as it would be without a folder, and the name of the commit. The
+/// folder is for what speaks about the tree, as a proof: otherwise to commit that would make it wrong.
+///
+/// # Errors
+/// Where there is no commit, or git cannot tell.
+pub fn committed_tree(root: &Path, without: &str) -> Result<(String, String), String> {
+    let repository = Repository::of(root).ok_or("this is not a git repository")?;
+    let commit = repository.ask(["rev-parse", "--verify", "HEAD^{commit}"])?.trim().to_string();
+    let path: Vec<&str> = without.split('/').collect();
+    let tree = tree_without(&repository, &format!("{commit}:"), &path)?;
+    Ok((tree.unwrap_or_else(|| tree_name(&[])), commit))
+}
+
+/// The name of a tree without what is at a path; none where nothing is left of it.
+fn tree_without(
+    repository: &Repository,
+    at: &str,
+    path: &[&str],
+) -> Result<Option<String>, String> {
+    let listed = repository.ask(["ls-tree", "-z", "--full-tree", at])?;
+    let mut content = Vec::new();
+    for entry in listed.split('\0').filter(|entry| !entry.is_empty()) {
+        let told = entry.split_once('\t').and_then(|(head, name)| {
+            let mut head = head.split(' ');
+            Some((head.next()?, head.next()?, head.next()?, name))
+        });
+        let (mode, kind, object, name) = told.ok_or("git lists a tree in an unknown way")?;
+        let object = match path {
+            [last] if *last == name => continue,
+            [first, rest @ ..] if *first == name && kind == "tree" => {
+                match tree_without(repository, object, rest)? {
+                    Some(object) => object,
+                    None => continue,
+                }
+            }
+            _ => object.to_string(),
+        };
+        let digits = object.as_bytes().chunks(2).map(|pair| {
+            let text = std::str::from_utf8(pair).ok()?;
+            u8::from_str_radix(text, 16).ok()
+        });
+        let digits: Vec<u8> = digits.collect::<Option<_>>().unwrap_or_default();
+        if digits.len() != 20 {
+            return Err("only repositories with SHA-1 names are known".into());
+        }
+        content.extend_from_slice(mode.trim_start_matches('0').as_bytes());
+        content.push(b' ');
+        content.extend_from_slice(name.as_bytes());
+        content.push(0);
+        content.extend(digits);
+    }
+    Ok((!content.is_empty()).then(|| tree_name(&content)))
+}
+
+/// What git calls a tree with this content.
+fn tree_name(content: &[u8]) -> String {
+    let mut name = sha1_smol::Sha1::new();
+    name.update(format!("tree {}\0", content.len()).as_bytes());
+    name.update(content);
+    name.digest().to_string()
+}
+
+/// The SSH key that the user signs commits with, as the user's configuration has it.
+pub fn signing_key(root: &Path) -> Option<String> {
+    let repository = Repository::of(root)?;
+    // A repository must not choose the key.
+    let ask = |name: &str| repository.ask(["config", "--global", "--get", name]).ok();
+    let is_ssh = ask("gpg.format")?.trim() == "ssh";
+    let key = ask("user.signingKey").filter(|_| is_ssh)?;
+    let key = key.trim();
+    Some(key.strip_suffix(".pub").unwrap_or(key).to_string())
+}
+
+/// The files that are not as the last commit has them, our own left out.
+///
+/// # Errors
+/// Where git cannot tell.
+pub fn uncommitted(root: &Path) -> Result<Vec<String>, String> {
+    let repository = Repository::of(root).ok_or("this is not a git repository")?;
+    let options = ["status", "--porcelain", "-z", "--untracked-files=all"];
+    let status = repository.ask(options.iter().chain(&["--", ".", ":(exclude).phasegate"]))?;
+    let files = status.split('\0').filter_map(|entry| entry.get(3..));
+    Ok(files.map(str::to_string).collect())
+}
+
 /// Whether a path is what the last commit has there: git knows files in it, and none differs. Without git it is
 /// not.
 pub fn is_as_committed(root: &Path, path: &str) -> bool {

@@ -29,6 +29,9 @@ pub struct Line {
     /// Digests of the state document before and after.
     pub before: String,
     pub after: String,
+    /// What the answer rests on; none in a line of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
     /// The process that asked, and its ancestors, where they are known: for actions and
     /// commands, not for stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -43,9 +46,33 @@ pub struct Line {
     pub hash: String,
 }
 
-/// How many readings and moves a line lists, and how long a text in it may be.
+/// What the answer of a line rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// The gate's own bookkeeping: no rule was asked.
+    Gate,
+    Rules(Ruling),
+}
+
+/// What the rules were given, and what they wanted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ruling {
+    /// The digest of the scene, by which it is kept; empty where it is not.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub scene: String,
+    /// The fingerprint of their step.
+    pub step: String,
+    /// What they answered, where the gate has given another answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+}
+
+/// How many readings and moves a line lists.
 const MAX_LISTED: usize = 64;
-const MAX_TEXT: usize = 10_000;
+
+/// How long a text in a line may be.
+pub const MAX_TEXT: usize = 10_000;
 
 impl Line {
     /// Cuts what could make the line too long to read: a journal is read line by line, for years.
@@ -58,6 +85,9 @@ impl Line {
         }
         self.evidence.truncate(MAX_LISTED);
         self.answer = self.answer.shortened(MAX_TEXT);
+        if let Some(Basis::Rules(ruling)) = &mut self.basis {
+            ruling.answer = ruling.answer.take().map(|answer| answer.shortened(MAX_TEXT));
+        }
         self.event.params = shortened(&self.event.params);
         self
     }

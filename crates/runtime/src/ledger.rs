@@ -108,6 +108,9 @@ pub struct Position {
     /// The hash of a line that did not count, because somebody has edited the document meanwhile.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub taken_back: String,
+    /// How many bytes of evidence are kept of the run.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub evidence: u64,
 }
 
 /// A change of the state document, as it was decided: where the process dies before it is done, the next
@@ -488,6 +491,7 @@ impl Ledger {
                 seq: self.position.seq,
                 head: self.position.head.clone(),
                 turn: self.position.turn,
+                evidence: self.position.evidence,
                 ..Position::default()
             },
             session: Session {

@@ -26,6 +26,7 @@ pub mod paused;
 pub mod plain;
 mod proc;
 pub mod project;
+pub mod proof;
 pub mod question;
 pub mod remains;
 pub mod run;

@@ -1,5 +1,5 @@
 //! Where runs are kept, as an interface: ledgers and definitions with compare-and-set, a journal for each
-//! run, the exclusive use of a run, an index of the open ones, and news of changes. Nothing here speaks of
+//! run, the evidence of its lines by digest, the exclusive use of a run, an index of the open ones, and news of changes. Nothing here speaks of
 //! files: those of the project are the [`workspace`](crate::workspace)'s.
 
 mod files;
@@ -10,6 +10,7 @@ mod suite;
 
 use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 use phasegate_engine::evidence::NoEvidence;
 use serde::{Deserialize, Serialize};
@@ -121,9 +122,19 @@ pub struct Put {
     pub bytes: Vec<u8>,
 }
 
-/// What a transaction writes: all of it counts, or nothing does.
+/// Something that a decision rests on, by the digest of its content.
 #[derive(Clone, Debug)]
+pub struct Piece {
+    pub digest: String,
+    pub bytes: Arc<[u8]>,
+}
+
+/// What a transaction writes: all of it counts, or nothing does.
+#[derive(Clone, Debug, Default)]
 pub struct Batch<'b> {
+    /// New evidence. It is there before the line that names it, or it is lost: that fails nothing, since a
+    /// line can be read without it.
+    pub pieces: Vec<Piece>,
     /// The journal's next line.
     pub line: Option<&'b str>,
     pub puts: Vec<Put>,
@@ -168,6 +179,12 @@ pub trait Store: fmt::Debug {
 
     /// Writes the result of a transaction. The caller holds the run's lock.
     fn commit(&self, run: &RunId, batch: &Batch) -> Result<(), StoreError>;
+
+    /// How large a piece of evidence is that is kept for a run; none where it is not kept.
+    fn piece_size(&self, run: &RunId, digest: &str) -> Option<u64>;
+
+    /// A piece of evidence, if it is kept and is what its digest says.
+    fn piece(&self, run: &RunId, digest: &str) -> Option<Vec<u8>>;
 
     /// Moves a value that cannot be understood out of the way; where people find it.
     fn set_aside(&self, key: &Key) -> Result<String, StoreError>;

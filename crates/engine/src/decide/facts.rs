@@ -46,11 +46,10 @@ impl<'w> Deciding<'w> {
                 Ok(held)
             }
             GuardParts::Leaf(leaf) => {
-                let value = self.evaluate(leaf)?;
-                if value.is_undefined() {
-                    return Err(Fault::new(format!("{} is undefined", place_of(leaf))));
-                }
-                let held = value.is_true();
+                let held = match self.supposed.get(&leaf.text) {
+                    Some(held) => *held,
+                    None => self.leaf(leaf)?,
+                };
                 if self.trace.tried.len() < MOST_TRIED {
                     let reads = self.reads(leaf);
                     seen.push(Part { text: leaf.text.clone(), held, reads });
@@ -58,6 +57,14 @@ impl<'w> Deciding<'w> {
                 Ok(held)
             }
         }
+    }
+
+    fn leaf(&mut self, leaf: &'w Expression) -> Result<bool, Fault> {
+        let value = self.evaluate(leaf)?;
+        if value.is_undefined() {
+            return Err(Fault::new(format!("{} is undefined", place_of(leaf))));
+        }
+        Ok(value.is_true())
     }
 
     /// The values of the names in an expression, in short.

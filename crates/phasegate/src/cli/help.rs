@@ -18,9 +18,28 @@ const EVERYDAY: &[&str] = &[
 
 /// The other commands by what they are for.
 const OTHERS: &[(&str, &[&str])] = &[
-    ("Runs", &["do", "jobs", "adopt", "release", "wait", "repl", "drive", "mcp", "demo"]),
-    ("Authoring", &["list", "lint", "test", "mutate", "draw", "eject", "schema"]),
-    ("Plumbing", &["accept", "ask-human", "uninstall", "hook", "statusline", "completions", "man"]),
+    ("Runs", &["do", "jobs", "adopt", "release", "wait", "repl", "drive", "mcp", "demo", "prove"]),
+    (
+        "Authoring",
+        &[
+            "list", "lint", "test", "verify", "simulate", "mutate", "replay", "draw", "eject",
+            "schema",
+        ],
+    ),
+    (
+        "Plumbing",
+        &[
+            "accept",
+            "ask-human",
+            "uninstall",
+            "hook",
+            "statusline",
+            "completions",
+            "man",
+            "verify-proof",
+            "ci",
+        ],
+    ),
 ];
 
 const EXAMPLES: &str = "Examples:

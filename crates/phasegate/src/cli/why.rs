@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use phasegate_engine::answer::Outcome as Answered;
 use phasegate_engine::step::Tried;
-use phasegate_runtime::gate::Runs;
+use phasegate_runtime::gate::{Found, Runs};
 use phasegate_runtime::journal::Line;
 use phasegate_runtime::project::Project;
 use schemars::JsonSchema;
@@ -19,6 +19,9 @@ pub struct Options {
     /// The run, as WORKFLOW/RUN; by default the one that decided last
     #[arg(add = complete::runs())]
     run: Option<String>,
+    /// Show what a stop would be answered now, and what would open the gate; nothing is written or started
+    #[arg(long)]
+    now: bool,
     /// Show the `always` rules that did not hold, too
     #[arg(long)]
     all: bool,
@@ -41,6 +44,9 @@ pub struct Shown<'l> {
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let gate = Runs::new(project);
     let run = shown_run(&gate, options.run.as_deref())?;
+    if options.now {
+        return now(&gate, &run, options);
+    }
     // From the end, and no further than to what is said: a journal may be years old.
     let read = || gate.journal_backwards(&run).filter_map(Result::ok);
     let lines = || read().filter_map(|line| serde_json::from_str::<Line>(&line).ok());
@@ -122,6 +128,53 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     for note in &line.notes {
         print::line("");
         print::wrapped_row(&format!("note: {note}"), 6);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a stop would be answered now.
+fn now(gate: &Runs, run: &Found, options: &Options) -> Outcome {
+    let now = gate.now(run)?;
+    if options.json {
+        print::json(&now.to_json(&run.id));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let answer = match &now.waits_for {
+        Some(job) => format!("{job} would run first"),
+        None => paint(Paint::Bold, &now.answer.to_string()),
+    };
+    print::row(&format!("{}: a stop now: {answer}", run.id));
+    if let (Some(text), None) = (now.answer.text(), &now.waits_for) {
+        print::line("");
+        indented(text);
+    }
+    if now.is_stuck {
+        print::line(
+            "\nNothing has changed since the agent was told to go on: a stop that follows is let go as stuck.",
+        );
+    }
+    if let Some(step) = now.step.as_ref().filter(|_| options.all) {
+        print::line(&format!("\n{}", paint(Paint::Bold, "Rules, in the order of trying")));
+        step.trace.tried.iter().for_each(rule);
+    }
+    if now.ways.is_empty() {
+        if now.answer.is_block() {
+            print::line("\nNo change of at most three facts lifts this block.");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let what = if now.opens() {
+        "What would open the gate"
+    } else {
+        "What would lift this block; the gate is further away than three facts"
+    };
+    print::line(&format!("\n{}", paint(Paint::Bold, what)));
+    for (number, way) in now.ways.iter().enumerate() {
+        let by = if way.by_agent() { "" } else { "  (not by the agent alone)" };
+        print::row(&format!("  {}. {}{by}", number + 1, way.answer));
+        for fact in &way.facts {
+            print::row(&format!("     {}", fact.text));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

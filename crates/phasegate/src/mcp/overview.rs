@@ -17,6 +17,7 @@ pub const TASKS: &str = "list_tasks";
 pub const AGENTS: &str = "list_agents";
 pub const CANCEL: &str = "cancel_task";
 pub const ASK: &str = "ask_human";
+pub const MISSING: &str = "what_is_missing";
 
 /// How many rows a page has where nothing is said, and at most.
 const LIMIT: u64 = 20;
@@ -77,6 +78,13 @@ pub fn tools(who: &Who) -> Vec<Tool> {
         asks.input.insert("required".into(), json!(["question"]));
         tools.push(Tool { looks: false, ..asks });
     }
+    let mut missing = Map::new();
+    missing.insert("run".into(), run_schema());
+    tools.push(tool(
+        MISSING,
+        "What a stop would be answered now, and the fewest facts that would open the gate. Starts nothing.",
+        &missing,
+    ));
     if matches!(who, Who::Orchestrator) {
         let mut cancel = Map::new();
         cancel.insert("run".into(), run_schema());
@@ -162,7 +170,7 @@ pub fn call(
     name: &str,
     arguments: Map<String, Value>,
 ) -> Option<Result<Value, Refusal>> {
-    if ![TASKS, AGENTS, CANCEL, ASK].contains(&name) {
+    if ![TASKS, AGENTS, CANCEL, ASK, MISSING].contains(&name) {
         return None;
     }
     let project = match tools.open() {
@@ -174,6 +182,7 @@ pub fn call(
         TASKS => tasks(tools, &gate, given),
         AGENTS => agents(tools, &gate, who, given),
         ASK => ask(tools, &gate, who, given),
+        MISSING => missing(tools, &gate, who, given),
         _ => cancel(tools, &gate, who, given),
     };
     Some(answer.map(success))
@@ -190,6 +199,21 @@ fn tasks(tools: &Tools, gate: &Runs, mut given: Arguments) -> Result<Map<String,
         _ => true,
     });
     Ok(page("tasks", runs.len(), offset, limit, |at| task(gate, &runs[at])))
+}
+
+fn missing(
+    tools: &Tools,
+    gate: &Runs,
+    who: &Who,
+    mut given: Arguments,
+) -> Result<Map<String, Value>, Refusal> {
+    let run = given.text("run")?;
+    given.end()?;
+    let (_, found) = tools.found(gate, who, run.as_deref())?;
+    match gate.now(&found)?.to_json(&found.id) {
+        Value::Object(told) => Ok(told),
+        _ => Ok(Map::new()),
+    }
 }
 
 /// The runs of the workflow, the one that moved last first.

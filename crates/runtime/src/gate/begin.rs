@@ -12,12 +12,13 @@ use phasegate_engine::answer::Answer;
 use phasegate_engine::decide::params;
 use phasegate_engine::digest::digest;
 use phasegate_engine::events::JOB_STARTED;
-use phasegate_engine::evidence::Reading;
+use phasegate_engine::evidence::{Account, Reading};
 use phasegate_engine::job::{Job, JobKind};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Move, Step, Trace};
 use serde::{Deserialize, Serialize};
 
+use super::asked::Asked;
 use super::jobs::answered_to;
 use super::put::{Attempt, Progress, refusal};
 use super::repeat::follow;
@@ -25,7 +26,7 @@ use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
 use super::{Gate, GateError};
 use crate::jobs::{About, Claimed, Record};
-use crate::journal::Line;
+use crate::journal::{Line, Ruling};
 use crate::outside::{self, MAX_RECORD};
 use crate::paths;
 use crate::store::Version;
@@ -53,6 +54,9 @@ pub(super) struct Deferred {
     effects: Vec<Effect>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     passed: Vec<String>,
+    /// What its answer rests on.
+    #[serde(default)]
+    ruling: Option<Ruling>,
 }
 
 impl Deferred {
@@ -77,7 +81,14 @@ impl Deferred {
             readings: step.readings.clone(),
             effects: rest.cloned().collect(),
             passed: step.passed.clone(),
+            ruling: None,
         }
+    }
+
+    /// The same, with what its answer rests on.
+    #[must_use]
+    pub(super) fn resting_on(self, ruling: Option<(Ruling, Answer)>) -> Deferred {
+        Deferred { ruling: ruling.map(|(ruling, _)| ruling), ..self }
     }
 }
 
@@ -100,7 +111,11 @@ impl Gate<'_> {
         let version = open.read.version.clone();
         let deferred = (job.kind == JobKind::Command)
             .then(|| Deferred::new(event, step, new.as_deref(), version.clone()));
-        let deferred = deferred.map(|it| Deferred { begins_again: open.former.is_some(), ..it });
+        let begins_again = open.former.is_some();
+        let deferred = deferred.map(|it| {
+            let ruling = self.ruling(open, None);
+            Deferred { begins_again, ..it }.resting_on(ruling)
+        });
         let new = new.filter(|_| deferred.is_none());
         if deferred.is_some() {
             step.undo(Answer::accepted());
@@ -134,6 +149,7 @@ impl Gate<'_> {
             moves: step.moves.clone(),
             before: open.before.clone(),
             after,
+            basis: Some(self.basis(open, &Answer::accepted())),
             ..line_about(begun(job, event), Timestamp::now())
         };
         if new.is_some() {
@@ -203,7 +219,8 @@ impl Gate<'_> {
         attempt: &Attempt,
     ) -> Result<Then<Progress>, GateError> {
         let Deferred { event, answer, new, version, begins_again, effects, .. } = deferred;
-        let Deferred { from, to, moves, trace, readings, passed, .. } = deferred;
+        let Deferred { from, to, moves, trace, readings, passed, ruling, .. } = deferred;
+        open.asked = ruling.map(|ruling| Asked::Kept(ruling, answer.clone()));
         let document = match &new {
             Some(text) => Json::parse(text.as_bytes())
                 .map_err(|error| GateError::Other(format!("{}: {error}", job.folder)))?,
@@ -220,6 +237,7 @@ impl Gate<'_> {
             moves,
             trace,
             readings,
+            account: Account::default(),
             wants: None,
             effects,
             passed,

@@ -11,6 +11,7 @@ use phasegate_engine::job::Bound;
 use phasegate_engine::step::{Actor, Effect, Event, Step};
 use phasegate_engine::workflow::Workflow;
 
+use super::asked::Asked;
 use super::put::{Attempt, Progress, refusal};
 use super::questions::{drop_question, waiting};
 use super::repeat::follow;
@@ -43,7 +44,10 @@ impl Gate<'_> {
         run.last_review = open.run.ledger.work.last_review();
         run.passed.clone_from(&open.run.ledger.position.passed);
         let world = self.world(&open.workflow, &open.ground, &open.run.ledger.work, told, attempt);
-        decide(&open.workflow, std::mem::take(&mut open.document), event, &run, world)
+        let document = std::mem::take(&mut open.document);
+        let mut step = decide(&open.workflow, document, event, &run, world);
+        open.asked = Some(Asked::new(event, run, &mut step));
+        step
     }
 
     /// What is written of a step, and what is answered; `new` is the text of its document, if that has
@@ -81,8 +85,10 @@ impl Gate<'_> {
             }
             Err(error) => return Err(error),
         };
-        let Open { run, workflow, read, before, .. } = &mut open;
+        let Open { run, workflow, .. } = &mut open;
         self.pin(run, workflow)?;
+        let basis = self.basis(&mut open, &step.answer);
+        let Open { run, workflow, read, before, .. } = &mut open;
         let (found, ledger) = (run.found, &mut run.ledger);
         let after = new.as_ref().map_or_else(|| before.clone(), |bytes| digest(bytes));
         follow(ledger, event, before, &after);
@@ -116,9 +122,10 @@ impl Gate<'_> {
             answer: step.answer.clone(),
             moves: step.moves,
             trace: step.trace,
-            evidence: step.readings,
+            evidence: self.told(step.readings),
             before: before.clone(),
             after,
+            basis: Some(basis),
             ..line_about(event.clone(), now)
         };
         let answered = Answered {

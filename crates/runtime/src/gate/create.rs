@@ -11,6 +11,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 use phasegate_engine::workflow::{TextId, Workflow};
 
+use super::asked::Asked;
 use super::begin::{Deferred, begun, list};
 use super::tamper::protected;
 use super::transaction::{Change, Open, Then, line_about};
@@ -98,7 +99,8 @@ impl Gate<'_> {
         let others = self.others(workflow);
         let run = RunFacts { name, document: place, others, ..RunFacts::default() };
         let document = self.new_document(workflow, *text, event, &run)?;
-        let (document, step) = self.begin(workflow, document, event, &run)?;
+        let (new, run) = (document.clone(), &run);
+        let (document, step) = self.begin(workflow, document, event, run)?;
         let mut checked = document.clone();
         workflow.records.declare(&workflow.state, &mut checked, "state").map_err(|found| {
             GateError::Other(format!("the new state document does not fit: {found}"))
@@ -138,21 +140,28 @@ impl Gate<'_> {
             let workflow = self.workflow(&workflow.name)?;
             let ground = self.ground(&workflow, &document);
             let mut open = Open::begun(locked, workflow, ground);
+            open.asked = step
+                .as_ref()
+                .map(|step| Asked::beginning(event, run.clone(), &mut step.clone(), &new));
             if let (Some(job), Some(step)) = (&commands, &step) {
                 let deferred = Deferred::new(event, step, Some(&bytes), replaces.clone());
+                let deferred = deferred.resting_on(self.ruling(&mut open, None));
                 open.run.ledger.position.begins_with = Some(job.id.clone());
                 let claimed = self.claim_job(&open, job, "", Some(&deferred), None)?;
                 list(&mut open, claimed);
-                let line = line_about(begun(job, event), Timestamp::now());
+                let basis = Some(self.basis(&mut open, &Answer::accepted()));
+                let line = Line { basis, ..line_about(begun(job, event), Timestamp::now()) };
                 return Ok(Then::Write(open.run.note(line), Created::Waits(job.id.clone())));
             }
             let (trace, evidence, effects) = match &step {
                 Some(step) => {
                     self.carry_out(&step.effects)?;
-                    (step.trace.clone(), step.readings.clone(), step.effects.clone())
+                    let evidence = self.told(step.readings.clone());
+                    (step.trace.clone(), evidence, step.effects.clone())
                 }
                 None => Default::default(),
             };
+            let basis = Some(self.basis(&mut open, &Answer::accepted()));
             open.run.ledger.tamper.protected = protected(&open.workflow, &document);
             let passed = step.iter().flat_map(|step| step.passed.iter().cloned());
             open.run.ledger.position.passed.extend(passed);
@@ -162,6 +171,7 @@ impl Gate<'_> {
                 after: digest(&bytes),
                 trace,
                 evidence,
+                basis,
                 ..line_about((*event).clone(), Timestamp::now())
             });
             writes.document = Change::Put(replaces.clone(), bytes.clone());

@@ -19,7 +19,7 @@ use super::{Found, Gate, GateError, Runs};
 use crate::catalog::{LoadError, Origin};
 use crate::ledger::Ledger;
 use crate::run::RunId;
-use crate::store::{Key, Put};
+use crate::store::{Key, Piece, Put};
 use crate::trust;
 
 /// A copy of a definition, in the folder of the run that keeps to it.
@@ -94,8 +94,7 @@ impl Runs<'_> {
         }
         let stored = self.store.get(&Key::Definition(id.clone()))?;
         let whole = stored.filter(|stored| digest(&stored.bytes) == ledger.definition.copy);
-        let copy: Option<Copy> =
-            whole.and_then(|stored| serde_json::from_slice(&stored.bytes).ok());
+        let copy = whole.filter(|stored| serde_json::from_slice::<Copy>(&stored.bytes).is_ok());
         let copy = copy.ok_or_else(|| {
             let workflow = &id.workflow;
             GateError::Other(format!(
@@ -104,26 +103,7 @@ impl Runs<'_> {
                  `phasegate accept {id} --reason …` takes the new one"
             ))
         })?;
-        let mut files: BTreeMap<_, _> = copy
-            .files
-            .into_iter()
-            .map(|(path, text)| {
-                let name = format!("{}/{path} (as the run began)", id.workflow);
-                (path, Source::new(&name, text))
-            })
-            .collect();
-        let definition = files.remove(DEFINITION).unwrap_or_else(|| Source::new(DEFINITION, ""));
-        let bundle = Bundle { definition, files };
-        let overrides = Overrides {
-            document: Some(copy.document),
-            constants: copy.constants.into_iter().collect(),
-            rights: copy.rights,
-        };
-        // It keeps the digest of its own content: only that can be consented to.
-        let resolved = resolve(&bundle, &overrides, Expressions::Checked);
-        let workflow = Arc::new(resolved.map_err(|found| {
-            GateError::Workflow(id.workflow.clone(), LoadError::Definition(found))
-        })?);
+        let workflow = Arc::new(resolve_copy(&id.workflow, &copy.bytes)?);
         self.loaded.borrow_mut().insert(key, workflow.clone());
         Ok(workflow)
     }
@@ -169,7 +149,13 @@ impl Gate<'_> {
         ledger.definition.digest = workflow.identity.to_string();
         ledger.definition.copy = digest(&bytes);
         ledger.definition.told.clear();
-        run.puts.push(Put { expected: self.store.version(&key)?, key, bytes });
+        let old = self.store.get(&key)?;
+        let expected = old.as_ref().map(|old| old.version.clone());
+        // Its lines are decided again with the definition that they were decided with.
+        if let Some(old) = old.filter(|old| old.bytes != bytes) {
+            run.pieces.push(Piece { digest: digest(&old.bytes), bytes: old.bytes.into() });
+        }
+        run.puts.push(Put { expected, key, bytes });
         Ok(())
     }
 
@@ -188,6 +174,27 @@ impl Gate<'_> {
             self.pin(run, &workflow)
         })
     }
+}
+
+/// The workflow that a copy of a definition says.
+pub(super) fn resolve_copy(name: &str, bytes: &[u8]) -> Result<Workflow, GateError> {
+    let copy: Copy =
+        serde_json::from_slice(bytes).map_err(|error| GateError::Other(error.to_string()))?;
+    let files = copy.files.into_iter().map(|(path, text)| {
+        let source = Source::new(&format!("{name}/{path} (as the run began)"), text);
+        (path, source)
+    });
+    let mut files: BTreeMap<_, _> = files.collect();
+    let definition = files.remove(DEFINITION).unwrap_or_else(|| Source::new(DEFINITION, ""));
+    let bundle = Bundle { definition, files };
+    let overrides = Overrides {
+        document: Some(copy.document),
+        constants: copy.constants.into_iter().collect(),
+        rights: copy.rights,
+    };
+    // It keeps the digest of its own content: only that can be consented to.
+    let resolved = resolve(&bundle, &overrides, Expressions::Checked);
+    resolved.map_err(|found| GateError::Workflow(name.to_string(), LoadError::Definition(found)))
 }
 
 fn changed(id: &RunId) -> String {

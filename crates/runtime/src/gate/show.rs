@@ -79,7 +79,7 @@ impl Runs<'_> {
     }
 
     /// What a text about a run can look up: its jobs as they are now.
-    fn seen_now(
+    pub(super) fn seen_now(
         &self,
         workflow: &Workflow,
         found: &Found,
@@ -91,7 +91,7 @@ impl Runs<'_> {
     }
 
     /// What a text about a run sees as `run`, with what stands in the way of actions.
-    fn facts_now(
+    pub(super) fn facts_now(
         &self,
         workflow: &Workflow,
         found: &Found,

@@ -19,6 +19,7 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Effect, Event, Step, Trace};
 use phasegate_engine::workflow::Workflow;
 
+use super::asked::Asked;
 use super::document::{Read, restyle};
 use super::ground::Ground;
 use super::stored::{Stored, contradiction};
@@ -27,10 +28,10 @@ use super::{Found, Gate, GateError};
 use crate::caller;
 use crate::fault_point;
 use crate::jobs::{Claimed, Record};
-use crate::journal::{self, Line};
+use crate::journal::{self, Basis, Line};
 use crate::ledger::{Intended, Ledger, Position, SCHEMA, Tampered};
 use crate::run::RunId;
-use crate::store::{Batch, Key, Lock, Put, StoreError, Version};
+use crate::store::{Batch, Key, Lock, Piece, Put, StoreError, Version};
 use crate::witness::Witness;
 use crate::workspace::Prepared;
 
@@ -51,6 +52,8 @@ pub(super) struct Locked<'a> {
     old: Option<Version>,
     /// What else is stored with the ledger.
     pub(super) puts: Vec<Put>,
+    /// The evidence of its line.
+    pub(super) pieces: Vec<Piece>,
     /// What was noticed on the way.
     pub(super) notes: Vec<String>,
     /// What a process that died had left behind: the journal tells.
@@ -77,6 +80,8 @@ pub(super) struct Open<'a> {
     pub(super) is_put_back: bool,
     /// The ledger of the run before it begins again.
     pub(super) former: Option<Ledger>,
+    /// What the rules were asked.
+    pub(super) asked: Option<Asked>,
 }
 
 /// What a transaction comes to.
@@ -93,6 +98,7 @@ pub(super) struct Writes {
     version: Option<Version>,
     old: Option<Version>,
     puts: Vec<Put>,
+    pieces: Vec<Piece>,
     line: Option<Line>,
     repairs: Vec<String>,
     /// What the user should know: with the answer to a stop, else at the next one.
@@ -136,6 +142,7 @@ impl<'a> Locked<'a> {
             version: None,
             old: None,
             puts: Vec::new(),
+            pieces: Vec::new(),
             notes,
             repairs: Vec::new(),
             starting: Vec::new(),
@@ -153,12 +160,18 @@ impl<'a> Locked<'a> {
             version: self.version.take(),
             old: self.old.take(),
             puts: std::mem::take(&mut self.puts),
+            pieces: std::mem::take(&mut self.pieces),
             notes: std::mem::take(&mut self.notes),
             repairs: std::mem::take(&mut self.repairs),
             starting: std::mem::take(&mut self.starting),
             replaced: std::mem::take(&mut self.replaced),
             is_contradicted: self.is_contradicted,
         }
+    }
+
+    /// The ledger as it was; none where there is none yet.
+    pub(super) fn before(&self) -> Option<&Ledger> {
+        self.before.as_deref()
     }
 
     /// Only the ledger changes, and the journal has no line: nothing was decided.
@@ -173,13 +186,14 @@ impl<'a> Locked<'a> {
 
     fn writes(self, line: Option<Line>) -> Box<Writes> {
         let Locked { ledger, before, version, old, puts, notes, repairs, .. } = self;
-        let Locked { starting, replaced, .. } = self;
+        let Locked { starting, replaced, pieces, .. } = self;
         Box::new(Writes {
             ledger,
             before,
             version,
             old,
             puts,
+            pieces,
             line,
             repairs,
             notes,
@@ -197,7 +211,8 @@ impl<'a> Open<'a> {
     /// A run that begins: it has no document yet.
     pub(super) fn begun(run: Locked<'a>, workflow: Arc<Workflow>, ground: Ground) -> Open<'a> {
         let (read, before, document) = (Read::nothing(), String::new(), Json::object());
-        Open { run, workflow, read, before, document, ground, is_put_back: false, former: None }
+        let (former, asked) = (None, None);
+        Open { run, workflow, read, before, document, ground, is_put_back: false, former, asked }
     }
 
     /// The text of the document after a step, if the step has changed it.
@@ -329,7 +344,8 @@ impl Gate<'_> {
         }
         ledger.position.written = read.version.is_some();
         let ground = self.ground(&workflow, &document);
-        Ok(Open { run, workflow, read, before, document, ground, is_put_back, former: None })
+        let (former, asked) = (None, None);
+        Ok(Open { run, workflow, read, before, document, ground, is_put_back, former, asked })
     }
 
     /// Puts a document in its place whose process died before it could. What else such a process has left
@@ -397,6 +413,7 @@ impl Gate<'_> {
     fn write(&self, found: &Found, writes: Writes) -> Result<Written, GateError> {
         let Writes { mut ledger, before, version, old, puts, line, mut notes, .. } = writes;
         let Writes { document, effects, ends, tells, repairs, starting, replaced, .. } = writes;
+        let Writes { pieces, .. } = writes;
         let is_answer = line.as_ref().is_some_and(|line| line.event.is_question());
         let line = match line {
             Some(mut line) => {
@@ -422,7 +439,7 @@ impl Gate<'_> {
         }
         let remove = old.map(|old| (Key::OldLedger(found.id.clone()), old));
         let open = !ledger.is_settled();
-        let batch = Batch { line: line.as_deref(), puts, remove, open };
+        let batch = Batch { line: line.as_deref(), puts, pieces, remove, open };
         self.commit_ledger(&found.id, &mut ledger, version, batch)?;
         if line.is_some() {
             *self.own_line.borrow_mut() = Some((found.id.clone(), ledger.position.seq));
@@ -435,7 +452,7 @@ impl Gate<'_> {
         // What was removed may be put there again as it was, and must not be removed for that.
         if let (Change::Remove(_), Some(_)) = (&document, ledger.position.intended.take()) {
             let expected = self.store.version(&Key::Ledger(found.id.clone()))?;
-            let batch = Batch { line: None, puts: Vec::new(), remove: None, open };
+            let batch = Batch { open, ..Batch::default() };
             self.commit_ledger(&found.id, &mut ledger, expected, batch)?;
         }
         fault_point::reach("after-document");
@@ -514,7 +531,7 @@ impl Gate<'_> {
     ) -> Result<(), GateError> {
         let key = Key::Ledger(id.clone());
         let now = self.store.version(&key)?;
-        let mut batch = Batch { line: None, puts: Vec::new(), remove: None, open: true };
+        let mut batch = Batch { open: true, ..Batch::default() };
         match (before, now) {
             (Some(before), expected) => {
                 batch.open = !before.is_settled();
@@ -654,6 +671,7 @@ pub(super) fn line_about(event: Event, at: Timestamp) -> Line {
         evidence: Vec::new(),
         before: String::new(),
         after: String::new(),
+        basis: Some(Basis::Gate),
         by: Vec::new(),
         notes: Vec::new(),
         prev: String::new(),

@@ -111,6 +111,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
         started_at: old.started_at,
         stored: String::new(),
         position: Position {
+            evidence: 0,
             seq: old.seq,
             head: old.head,
             turn: 0,

@@ -10,19 +10,19 @@ mod locks;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use memchr::memmem;
 use notify::{RecursiveMode, Watcher};
-use phasegate_engine::digest::digest;
+use phasegate_engine::digest::digest as digest_of;
 use phasegate_engine::functions::{filename, from_filename};
 
 use locks::locked;
 
-use super::{Batch, Held, Key, Lines, Lock, Put, Store, StoreError, Stored, Version, Watch};
+use super::{Batch, Held, Key, Lines, Lock, Piece, Put, Store, StoreError, Stored, Version, Watch};
 use crate::fault_point;
 use crate::journal;
 use crate::outside;
@@ -49,6 +49,12 @@ const OVER: &str = ".over";
 const JOURNAL: &str = "journal.jsonl";
 const LEDGER: &str = "run.json";
 const OLD_LEDGER: &str = "ledger.json";
+
+/// The folder of a run's evidence: a file for each piece, called by its digest.
+const EVIDENCE: &str = "evidence";
+
+/// A larger piece of evidence is not read.
+const MAX_PIECE: u64 = 16 << 20;
 
 /// The files that make a folder that of a run.
 const MARKS: [&str; 3] = [LEDGER, JOURNAL, OLD_LEDGER];
@@ -176,7 +182,7 @@ impl FileStore {
         let definition = NewFile::left_behind(&self.path(&Key::Definition(run.clone()))?);
         if let Some(definition) = definition.filter(|_| is_due) {
             // After the exchange, the temporary file is the old one. The ledger names the new one.
-            let mark = digest(&definition.bytes()?);
+            let mark = digest_of(&definition.bytes()?);
             if memmem::find(&new.bytes()?, mark.as_bytes()).is_some() {
                 definition.put()?;
             }
@@ -213,6 +219,29 @@ impl FileStore {
             let _ = file.set_len(length);
         }
         written.map_err(failed("write", &path))
+    }
+
+    /// Where a piece of evidence is; none where its name is not a digest.
+    fn piece_at(&self, run: &RunId, digest: &str) -> Option<PathBuf> {
+        let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_digest.then(|| self.file(run, EVIDENCE).ok()).flatten().map(|it| it.join(digest))
+    }
+
+    /// Writes a piece of evidence, for the user only, and without waiting for the disk: what is lost in a power
+    /// cut is not what its digest says, and counts as not kept.
+    fn keep(&self, run: &RunId, piece: &Piece) -> io::Result<()> {
+        let Some(path) = self.piece_at(run, &piece.digest) else { return Ok(()) };
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        let file = match outside::open_with(options, &path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let folder = path.parent().unwrap_or(&path);
+                DirBuilder::new().mode(0o700).create(folder)?;
+                outside::open_with(options, &path)
+            }
+            file => file,
+        };
+        file?.write_all(&piece.bytes)
     }
 
     fn folder_of(&self, lock: &Lock) -> Result<PathBuf, StoreError> {
@@ -328,6 +357,9 @@ impl Store for FileStore {
         if batch.open {
             self.note_open(run)?;
         }
+        for piece in &batch.pieces {
+            let _ = self.keep(run, piece);
+        }
         fault_point::reach("before-journal");
         if let Some(line) = batch.line {
             self.append(run, line)?;
@@ -344,6 +376,16 @@ impl Store for FileStore {
             self.note_over(run);
         }
         Ok(())
+    }
+
+    fn piece_size(&self, run: &RunId, digest: &str) -> Option<u64> {
+        let meta = fs::symlink_metadata(self.piece_at(run, digest)?).ok()?;
+        meta.is_file().then(|| meta.len())
+    }
+
+    fn piece(&self, run: &RunId, digest: &str) -> Option<Vec<u8>> {
+        let bytes = outside::read(&self.piece_at(run, digest)?, MAX_PIECE).ok()?;
+        (digest_of(&bytes) == digest).then_some(bytes)
     }
 
     fn set_aside(&self, key: &Key) -> Result<String, StoreError> {

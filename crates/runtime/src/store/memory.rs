@@ -29,6 +29,7 @@ struct State {
     over: Vec<RunId>,
     locked: Vec<Lock>,
     aside: Vec<(String, Vec<u8>)>,
+    pieces: BTreeMap<(RunId, String), Arc<[u8]>>,
     watchers: Vec<Watcher>,
     /// The number of the last version, and of the last watcher.
     count: u64,
@@ -148,6 +149,9 @@ impl Store for MemoryStore {
         if expected.chain(removed).any(|(key, version)| state.version(key).as_ref() != version) {
             return Err(StoreError::Conflict(format!("the bookkeeping of run {run}")));
         }
+        for piece in &batch.pieces {
+            state.pieces.insert((run.clone(), piece.digest.clone()), piece.bytes.clone());
+        }
         if let Some(line) = batch.line {
             state.journals.entry(run.clone()).or_default().push(line.to_string());
         }
@@ -168,6 +172,16 @@ impl Store for MemoryStore {
             changed();
         }
         Ok(())
+    }
+
+    fn piece_size(&self, run: &RunId, digest: &str) -> Option<u64> {
+        let state = self.state();
+        state.pieces.get(&(run.clone(), digest.to_string())).map(|bytes| bytes.len() as u64)
+    }
+
+    fn piece(&self, run: &RunId, digest: &str) -> Option<Vec<u8>> {
+        let state = self.state();
+        state.pieces.get(&(run.clone(), digest.to_string())).map(|bytes| bytes.to_vec())
     }
 
     fn set_aside(&self, key: &Key) -> Result<String, StoreError> {

@@ -4,8 +4,10 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use phasegate_engine::digest::digest;
+
 use super::memory::MemoryStore;
-use super::{Batch, FileStore, Key, Lock, Put, Store, StoreError, Version};
+use super::{Batch, FileStore, Key, Lock, Piece, Put, Store, StoreError, Version};
 use crate::run::RunId;
 
 /// Makes another handle on the same store, as another process would have.
@@ -41,6 +43,7 @@ on_each_store!(
     the_index_knows_what_is_open_and_what_was_over_last,
     what_cannot_be_understood_is_kept_aside,
     whoever_watches_a_run_hears_of_its_changes,
+    evidence_is_found_by_its_digest,
 );
 
 fn run(name: &str) -> RunId {
@@ -52,7 +55,7 @@ fn put(key: Key, expected: Option<Version>, text: &str) -> Put {
 }
 
 fn batch(line: Option<&str>, puts: Vec<Put>) -> Batch<'_> {
-    Batch { line, puts, remove: None, open: true }
+    Batch { line, puts, remove: None, open: true, pieces: Vec::new() }
 }
 
 fn text(store: &dyn Store, key: &Key) -> Option<String> {
@@ -111,7 +114,7 @@ fn a_value_that_is_superfluous_goes_with_the_batch(store: Handle) {
     let version = store.version(&old).unwrap().unwrap();
     let remove = Some((old.clone(), version));
     let puts = vec![put(new.clone(), None, "new")];
-    store.commit(&run, &Batch { line: None, puts, remove, open: true }).unwrap();
+    store.commit(&run, &Batch { remove, ..batch(None, puts) }).unwrap();
     assert_eq!(text(&*store, &new).unwrap(), "new\n");
     assert_eq!(text(&*store, &old), None);
 }
@@ -157,7 +160,7 @@ fn the_index_knows_what_is_open_and_what_was_over_last(store: Handle) {
         let key = Key::Ledger(run.clone());
         let _held = locked(&*store, run);
         let puts = vec![put(key.clone(), store.version(&key).unwrap(), "x")];
-        store.commit(run, &Batch { line: None, puts, remove: None, open }).unwrap();
+        store.commit(run, &Batch { open, ..batch(None, puts) }).unwrap();
     };
     for run in &names {
         change(run, true);
@@ -220,4 +223,21 @@ fn whoever_watches_a_run_hears_of_its_changes(store: Handle) {
     while heard.recv_timeout(Duration::from_millis(100)).is_ok() {}
     commit("third");
     assert!(heard.recv_timeout(Duration::from_millis(300)).is_err());
+}
+
+fn evidence_is_found_by_its_digest(store: Handle) {
+    let (one, other, run) = (store(), store(), run("a"));
+    let _held = locked(&*one, &run);
+    let piece =
+        |text: &str| Piece { digest: digest(text.as_bytes()), bytes: text.as_bytes().into() };
+    let (first, second) = (piece("first"), piece("second"));
+    let pieces = vec![first.clone(), second.clone()];
+    one.commit(&run, &Batch { pieces, ..batch(Some("1"), Vec::new()) }).unwrap();
+    one.commit(&run, &Batch { pieces: vec![first.clone()], ..batch(Some("2"), Vec::new()) })
+        .unwrap();
+    assert_eq!(other.piece(&run, &first.digest).as_deref(), Some(&b"first"[..]));
+    assert_eq!(other.piece_size(&run, &second.digest), Some(6));
+    assert_eq!(other.piece(&run, &digest(b"third")), None);
+    assert_eq!(other.piece(&run, "../../journal.jsonl"), None);
+    assert_eq!(other.piece(&self::run("b"), &first.digest), None, "another run has its own");
 }
