@@ -41,6 +41,7 @@ mod people;
 mod phases;
 mod places;
 mod plans;
+mod progress;
 mod projects;
 mod proofs;
 mod properties;

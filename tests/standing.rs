@@ -260,6 +260,26 @@ fn stuck_it_begins_again_only_after_a_prompt() {
 }
 
 #[test]
+fn capped_it_begins_again_only_after_a_prompt() {
+    let scene = guarded();
+    let limits = "[workflow.ship.limits]\nblocks = 1\n";
+    scene.file("home/.config/phasegate/config.toml", limits);
+    let session = Session::begins(&scene, "s1");
+    session.hears("Change it.").uses("Edit");
+    scene.file("src/a.rs", "broken\n");
+    session.stops().blocks("The tests fail.");
+    session.uses("Edit");
+    scene.file("src/a.rs", "still broken\n");
+    session.stops_again().allows_saying("(capped)");
+    let count = runs(&scene);
+    scene.file("src/a.rs", "broken in another way\n");
+    session.uses("Edit").stops().allows_saying("(capped)");
+    assert_eq!(runs(&scene), count);
+    session.hears("Try again.");
+    session.stops().blocks("The tests fail.");
+}
+
+#[test]
 fn only_people_switch_it_off_for_a_session_or_for_the_project() {
     let scene = guarded();
     let session = Session::begins(&scene, "s1");

@@ -99,7 +99,12 @@ impl Client for Claude {
 
     fn hook(&self, (event, name, seconds): (&'static str, &'static str, u64)) -> Entry {
         let args = ["hook", name, "--client", FACTS.name];
-        let own = json!({ "type": "command", "command": NAME, "args": args, "timeout": seconds });
+        let mut own =
+            json!({ "type": "command", "command": NAME, "args": args, "timeout": seconds });
+        // What its user sees while a check runs: it shows no more than this line, which stands fast.
+        if name == "stop" {
+            own["statusMessage"] = "Phasegate decides, and runs the checks for it".into();
+        }
         Entry::hook(event, group(&own))
     }
 

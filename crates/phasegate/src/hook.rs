@@ -5,6 +5,7 @@
 
 mod settings;
 
+use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hasher};
@@ -245,14 +246,15 @@ fn run(
     if matches!(happened, Happened::Tool) {
         return Ok((tool(folder, &payload, client)?, 0));
     }
-    let origin = Origin::of_hook(client);
-    let projects = projects(folder, &payload, client, (happened, &origin))?;
-    if let Some(project) = projects.first() {
-        watchdog.has_found(&project.root);
-    }
+    // The processes above are looked at only where that matters: most stops are in no project.
+    let origin = LazyCell::new(|| Origin::of_hook(client));
+    let is_shell = || matches!(*origin, Origin::Shell(_));
+    let projects = projects(folder, &payload, client, happened, is_shell)?;
+    let Some(project) = projects.first() else { return Ok((Reply::default(), 0)) };
+    watchdog.has_found(&project.root);
     let mut heard = (Reply::default(), 0);
     let (changed, task) = (payload.settings.clone(), payload.task.clone());
-    let mut stop = stop(payload, client, origin);
+    let mut stop = stop(payload, client, origin.clone());
     stop.delivery = delivery(&stop, digest);
     stop.received = Some(received);
     for project in &projects {
@@ -283,7 +285,8 @@ fn projects(
     folder: Option<&Path>,
     payload: &Payload,
     client: &dyn Client,
-    (happened, origin): (Happened, &Origin),
+    happened: Happened,
+    is_shell: impl Fn() -> bool,
 ) -> Result<Vec<Project>, Failure> {
     let given = payload.folder.as_deref().or(folder).unwrap_or(Path::new("."));
     // Links are resolved, so that a project is found from wherever it is entered.
@@ -313,12 +316,12 @@ fn projects(
         found = Project::find(cwd).map_err(broken)?;
     }
     // A session that only a shell knows of is bound to nothing.
-    if let Some(session) = session.as_ref().filter(|_| !matches!(origin, Origin::Shell(_))) {
-        match &found {
-            Some(project) => bindings::bind(session, &project.root),
-            None if matches!(happened, Happened::Sign(Sign::Started)) => bindings::begin(session),
-            None => {}
-        }
+    let begins = matches!(happened, Happened::Sign(Sign::Started));
+    let session = session.filter(|_| (found.is_some() || begins) && !is_shell());
+    match (&session, &found) {
+        (Some(session), Some(project)) => bindings::bind(session, &project.root),
+        (Some(session), None) => bindings::begin(session),
+        (None, _) => {}
     }
     let found = found.map(|project| match &cwd {
         Some(cwd) => project.seen_from(cwd),

@@ -4,6 +4,7 @@
 mod acp;
 mod cli;
 mod hook;
+mod live;
 mod loopback;
 mod mcp;
 mod openings;

@@ -37,6 +37,7 @@ fn line(folder: Option<&Path>, told: &StatusLine) -> Option<String> {
     };
     let report = gate.report(run);
     let mut parts = vec![format!("{} · {}", run.id, report.phase), gate.standing(run, &report)];
+    parts.extend(gate.at_work(run).last().map(ToString::to_string));
     let limits = project.config.limits(&run.id.workflow);
     let row = run.ledger.work.tally.blocks_in_a_row;
     parts.push(match limits.blocks_in_a_row {

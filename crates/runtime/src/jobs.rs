@@ -38,8 +38,8 @@ pub(crate) use claim::Claimed;
 pub use claim::rights;
 pub use group::End;
 pub use known::{SUPERVISE, SUPERVISE_SESSION, Supervisor, driven_by, supervised, supervises};
-pub use log::tail;
-pub(crate) use log::{follow, message, part};
+pub(crate) use log::{follow, last_line, message, part};
+pub use log::{last_line_of, tail};
 pub use supervisor::{About, Spec, run_attached, supervise};
 pub use token::{parts, secret};
 

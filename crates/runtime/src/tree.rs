@@ -122,7 +122,12 @@ impl Tree {
     /// # Errors
     /// Why it cannot be told, in words for people.
     pub(crate) fn look(&self) -> Result<Look, String> {
-        Look::new(&self.root, &self.memory()?, &self.apart)
+        Look::new(&self.root, &self.memory()?, &self.apart, None)
+    }
+
+    /// The same, in the place of an earlier look.
+    fn look_again(&self, before: &Look) -> Result<Look, String> {
+        Look::new(&self.root, &self.memory()?, &self.apart, Some(before))
     }
 
     /// Where the digests of its files are remembered.
@@ -162,7 +167,8 @@ impl Snapshot {
     pub(crate) fn renewed(&self, tree: &Tree) -> (Snapshot, bool) {
         let new = Snapshot::default();
         let Some(Ok(old)) = self.0.get() else { return (new, true) };
-        let Some(now) = new.of(tree) else { return (new, false) };
+        let now = new.0.get_or_init(|| tree.look_again(old));
+        let Ok(now) = now.as_ref() else { return (new, false) };
         let is_same =
             |(inputs, content): (Vec<String>, Content)| now.content(&inputs).name == content.name;
         let is_same = old.contents().into_iter().all(is_same);

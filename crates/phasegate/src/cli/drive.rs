@@ -2,8 +2,7 @@
 //! a Stop hook, for CI and for cron; the demo is the same with a scripted agent.
 
 use std::fs;
-use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -25,14 +24,14 @@ use phasegate_runtime::world::ClientReport;
 use serde::{Deserialize, Serialize};
 
 use super::{Failed, Outcome, complete, event};
+use crate::live::{self, Live};
 use crate::outcome::Exit;
-use crate::print::{self, Paint, paint};
-use crate::request;
+use crate::{print, request};
 
 /// Where a drive keeps what it needs to go on after it was killed.
 const FOLDER: &str = ".phasegate/drive";
 
-/// How often a live line is drawn, and a run looked at whose agents work.
+/// How often a run is looked at whose agents work.
 const POLL: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "\
@@ -328,7 +327,11 @@ impl Agent for Driver<'_> {
                 },
                 ..Stop::default()
             };
+            // A check may take a while.
+            let (root, run) = (self.project.root.clone(), self.run.clone());
+            let shown = Live::start(move || at_work(&root, &run));
             let verdict = gate.stop(&stop);
+            drop(shown);
             for note in verdict.notes.iter().chain(&verdict.faults) {
                 print::note(&format!("note: {note}"));
             }
@@ -350,6 +353,8 @@ impl Agent for Driver<'_> {
                 let seq = gate.run(&self.run)?.ledger.position.seq;
                 let what = answer.text().unwrap_or("waits").to_string();
                 print::line(&self.line(what.trim()));
+                let (root, run) = (self.project.root.clone(), self.run.clone());
+                let _shown = Live::start(move || at_work(&root, &run));
                 while Runs::new(self.project).run(&self.run)?.ledger.position.seq == seq {
                     std::thread::sleep(POLL);
                     Gate::new(self.project).settle_run(&self.run)?;
@@ -380,7 +385,12 @@ impl Agent for Driver<'_> {
         self.keep()?;
         fs::write(self.place.join("prompt"), &told)?;
         let command = self.dialogue.command(self.state.session.as_deref(), &self.rights);
-        let ticker = Ticker::start(self.line(&first_line(&heard.text)));
+        let line = self.line(&first_line(&heard.text));
+        if !live::is_seen() {
+            print::note(&line);
+        }
+        let since = Instant::now();
+        let shown = Live::start(move || Some(format!("{line}  ({} s)", since.elapsed().as_secs())));
         let resumed = self.state.session.is_some();
         let run = vec![CommandRun { words: command.clone(), timeout: self.time }];
         let held = Some(self.alone.path().to_path_buf());
@@ -389,7 +399,7 @@ impl Agent for Driver<'_> {
         let folder = folder.to_string_lossy();
         let ended = jobs::run_attached(&self.project.root, &folder, &spec, Supervisor::Session);
         let (ended, text) = ended?;
-        drop(ticker);
+        drop(shown);
         let text = String::from_utf8_lossy(&text);
         let spoken = self.dialogue.spoken(&text);
         self.state.micro_dollars += spoken.cost.micro_dollars;
@@ -419,6 +429,14 @@ impl Agent for Driver<'_> {
     }
 }
 
+/// What is at work for a run, as a line for people.
+fn at_work(root: &Path, run: &str) -> Option<String> {
+    let project = Project::open(root).ok()?;
+    let gate = Runs::new(&project);
+    let at_work = gate.at_work(&gate.run(run).ok()?);
+    at_work.last().map(|progress| format!("{run}  {progress}"))
+}
+
 /// What it means that a run has nothing more to say.
 fn over(gate: &Runs, run: &str) -> Ended {
     let found = gate.run(run);
@@ -433,44 +451,4 @@ fn over(gate: &Runs, run: &str) -> Ended {
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     line.chars().filter(|c| !c.is_control()).take(40).collect()
-}
-
-/// A line that lives on a terminal while an agent works; elsewhere it is printed once.
-struct Ticker {
-    ended: std::sync::Arc<std::sync::atomic::AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Ticker {
-    fn start(line: String) -> Ticker {
-        use std::sync::atomic::{AtomicBool, Ordering};
-        let ended = std::sync::Arc::new(AtomicBool::new(false));
-        if !std::io::stderr().is_terminal() {
-            print::note(&line);
-            return Ticker { ended, thread: None };
-        }
-        let stop = ended.clone();
-        let thread = std::thread::spawn(move || {
-            let since = Instant::now();
-            while !stop.load(Ordering::Relaxed) {
-                let seconds = since.elapsed().as_secs();
-                let shown = paint(Paint::Dim, &format!("{line}  ({seconds} s)"));
-                let mut stderr = std::io::stderr().lock();
-                let _ = write!(stderr, "\r\x1b[2K{shown}").and_then(|()| stderr.flush());
-                drop(stderr);
-                std::thread::sleep(POLL);
-            }
-            let _ = writeln!(std::io::stderr().lock());
-        });
-        Ticker { ended, thread: Some(thread) }
-    }
-}
-
-impl Drop for Ticker {
-    fn drop(&mut self) {
-        self.ended.store(true, std::sync::atomic::Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }

@@ -9,18 +9,22 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use phasegate_engine::workflow::Workflow;
 use phasegate_runtime::caller;
-use phasegate_runtime::gate::{Found, Gate, Runs};
-use phasegate_runtime::jobs::Record;
+use phasegate_runtime::gate::{Found, Gate, Progress, Runs};
+use phasegate_runtime::jobs::{self, Record};
 use phasegate_runtime::project::Project;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Failed, Outcome, complete};
+use crate::live::Live;
 use crate::print::{self, Paint, paint};
 
 /// How often a list or a log that is watched is looked at.
 const POLL: Duration = Duration::from_millis(300);
+
+/// How much of the end of a log is looked at for its last line.
+const MAX_ENDING: u64 = 4 << 10;
 
 /// How much of a log is printed at once.
 const MAX_BYTES: u64 = 64 << 10;
@@ -128,9 +132,10 @@ fn list(project: &Project, options: &List) -> Outcome {
             runs.retain(|(run, jobs)| gate.is_working(run) || !jobs.values().all(Record::is_over));
         }
         if options.json {
+            let gate = &gate;
             let rows = runs.iter().flat_map(|(run, jobs)| {
                 let run = run.id.to_string();
-                jobs.iter().map(move |(id, job)| Row { run: run.clone(), job: row(id, job) })
+                jobs.iter().map(move |(id, job)| Row { run: run.clone(), job: row(gate, id, job) })
             });
             print::json(&Shown { jobs: rows.collect() });
             return Ok(ExitCode::SUCCESS);
@@ -138,7 +143,7 @@ fn list(project: &Project, options: &List) -> Outcome {
         let with_time = clears || !options.watch;
         let rows = runs.iter().flat_map(|(run, jobs)| {
             let run = run.id.to_string();
-            let rows = jobs.iter().map(move |(id, job)| columns(&run, id, job, with_time));
+            let rows = jobs.iter().map(|(id, job)| columns(&gate, &run, id, job, with_time));
             rows.collect::<Vec<_>>()
         });
         let rows: Vec<Vec<String>> = rows.collect();
@@ -162,12 +167,15 @@ fn list(project: &Project, options: &List) -> Outcome {
 }
 
 /// A job for programs: what its rules see of it, and what kind of job it is.
-fn row(id: &str, job: &Record) -> Value {
+fn row(gate: &Runs, id: &str, job: &Record) -> Value {
     let mut row = serde_json::to_value(job.row(id)).unwrap_or_default();
     row["kind"] = job.kind.to_string().into();
     row["name"] = job.name.as_str().into();
     row["inputs"] = json!(job.inputs);
     row["command"] = job.run.iter().map(|run| run.words.join(" ")).collect();
+    if job.ended.is_none() {
+        row["last_line"] = json!(gate.last_line(job));
+    }
     if let Some(ended) = &job.ended {
         row["verdict"] =
             json!(ended.verdict.as_ref().map(|it| if it.pass { "PASS" } else { "FAIL" }));
@@ -176,7 +184,7 @@ fn row(id: &str, job: &Record) -> Value {
     row
 }
 
-fn columns(run: &str, id: &str, job: &Record, with_time: bool) -> Vec<String> {
+fn columns(gate: &Runs, run: &str, id: &str, job: &Record, with_time: bool) -> Vec<String> {
     let seconds = match (&job.ended, job.started) {
         (Some(ended), _) => Some(ended.seconds),
         (None, since) => {
@@ -198,13 +206,13 @@ fn columns(run: &str, id: &str, job: &Record, with_time: bool) -> Vec<String> {
         job.status().to_string(),
         seconds.map_or("-".into(), |seconds| format!("{seconds} s")),
         cost.filter(|cost| *cost > 0.0).map_or("-".into(), |cost| format!("${cost:.2}")),
-        end(job),
+        end(job, with_time.then(|| gate.last_line(job)).flatten()),
     ]
 }
 
-/// How a job ended, and the files that its result is about where they are not all.
-fn end(job: &Record) -> String {
-    let ended = job.ended.as_ref().map(|ended| ended.words.clone());
+/// How a job ended, or what it printed last, and the files that its result is about where they are not all.
+fn end(job: &Record, last_line: Option<String>) -> String {
+    let ended = job.ended.as_ref().map(|ended| ended.words.clone()).or(last_line);
     let inputs = (!job.inputs.is_empty()).then(|| format!("for {}", job.inputs.join(", ")));
     ended.into_iter().chain(inputs).collect::<Vec<_>>().join(", ")
 }
@@ -302,7 +310,16 @@ fn run_check(project: &Project, name: &str, as_json: bool) -> Outcome {
             return Err(Failed(format!("{name:?} could be {}", names.join(" or "))));
         }
     };
-    let result = gate.run_check(workflow, check)?;
+    let (log, what) = (gate.log_by_hand(&workflow.name, check), format!("check {check}"));
+    let since = Timestamp::now();
+    let shown = Live::start(move || {
+        let printed = jobs::tail(&log, MAX_ENDING).ok();
+        let line = printed.as_deref().and_then(jobs::last_line_of);
+        Some(Progress::new(what.clone(), since, line).to_string())
+    });
+    let result = gate.run_check(workflow, check);
+    drop(shown);
+    let result = result?;
     if as_json {
         print::json(&Checked {
             check: format!("{}/{check}", workflow.name),

@@ -337,7 +337,8 @@ pub fn remarks(gate: &Runs, run: &Found, report: &Report) -> Vec<String> {
     let working = jobs.values().filter(|job| job.manner.waits && !job.is_over());
     let working = working.map(|job| {
         let since = when::ago(job.started.unwrap_or(job.recorded));
-        format!("{} {} was started {since}", job.kind, job.name)
+        let line = gate.last_line(job).map(|line| format!(": {line}")).unwrap_or_default();
+        format!("{} {} was started {since}{line}", job.kind, job.name)
     });
     let narrow = jobs.values().filter(|job| !job.inputs.is_empty());
     let narrow = narrow.map(|job| {

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Failed, Outcome, chosen_run, complete, event};
+use crate::live;
 use crate::print;
 use crate::waiting::{self, Until, Wait};
 
@@ -81,7 +82,16 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let runs = awaited(&gate, options)?;
         let happened = wait.look(&gate, &runs, &event);
         let is_over = Instant::now() >= deadline;
+        if live::is_seen() {
+            match runs.iter().flat_map(|run| gate.at_work(run)).last() {
+                Some(progress) => live::draw(&progress.to_string()),
+                None => live::clear(),
+            }
+        }
         if let Some(run) = happened.or_else(|| waiting::last(&runs).filter(|_| is_over)) {
+            if live::is_seen() {
+                live::clear();
+            }
             let name = run.id.to_string();
             let changed = happened.is_some();
             let status = waiting::status(&gate, run, &event);

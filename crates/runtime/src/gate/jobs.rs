@@ -30,7 +30,7 @@ use crate::variables;
 use crate::world::{ClientReport, World};
 
 /// Where jobs have their folders that are run by hand.
-const BY_HAND: &str = ".phasegate/jobs/by-hand";
+pub(super) const BY_HAND: &str = ".phasegate/jobs/by-hand";
 
 /// How often what jobs do may lead to other jobs, for one look at a run.
 const MAX_ROUNDS: usize = 16;

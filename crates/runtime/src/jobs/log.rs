@@ -3,6 +3,8 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use phasegate_engine::job::JobKind;
+
 use super::token::{LENGTH, mask};
 use super::{Record, place};
 use crate::outside;
@@ -57,6 +59,32 @@ pub(crate) fn message(root: &Path, job: &Record) -> Option<String> {
     let (bytes, _) = part(root, job, size.saturating_sub(MAX_MESSAGE), MAX_MESSAGE).ok()?;
     let said = phasegate_clients::headless().message(&String::from_utf8_lossy(&bytes))?;
     Some(plain::text(&said).into_owned())
+}
+
+/// How much of the end of a log is looked at for its last line, and how much of that is shown.
+const MAX_ENDING: u64 = 4 << 10;
+const MAX_LINE: usize = 100;
+
+/// The last line that a job has printed, without secrets; of an agent whose words we know, the last that it said.
+pub(crate) fn last_line(root: &Path, job: &Record) -> Option<String> {
+    let is_agent = !matches!(job.kind, JobKind::Check | JobKind::Command);
+    let said = is_agent.then(|| message(root, job)).flatten();
+    let printed = || {
+        let (_, size) = part(root, job, 0, 0).ok()?;
+        let (bytes, _) = part(root, job, size.saturating_sub(MAX_ENDING), MAX_ENDING).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    last_line_of(&said.or_else(printed)?)
+}
+
+/// The last line of a text that is not blank, plain and not too long.
+pub fn last_line_of(text: &str) -> Option<String> {
+    let text = plain::text(text);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    Some(match line.char_indices().nth(MAX_LINE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_string(),
+    })
 }
 
 /// Shows what was added to the log of a job since the last time; how long the log is now.

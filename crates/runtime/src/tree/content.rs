@@ -70,11 +70,16 @@ struct Known {
 }
 
 impl Look {
-    /// Looks at the tree at `root`, without what is apart from it.
+    /// Looks at the tree at `root`, without what is apart from it; in the place of an earlier look, if there is one.
     ///
     /// # Errors
     /// Where its files cannot be listed.
-    pub(super) fn new(root: &Path, memory: &Path, apart: &Apart) -> Result<Look, String> {
+    pub(super) fn new(
+        root: &Path,
+        memory: &Path,
+        apart: &Apart,
+        before: Option<&Look>,
+    ) -> Result<Look, String> {
         let (mut notes, mut beside) = (Vec::new(), Vec::new());
         let all = || Walk::new(root).files("**").map_err(|why| why.to_string());
         let mut paths = match git::files(root) {
@@ -96,10 +101,19 @@ impl Look {
         let is_meant = |path: &str| apart.only.is_empty() || only.fit(path);
         paths
             .retain(|path| is_meant(path) && !patterns.fit(path) && !apart.has_written(root, path));
-        let known = Known { memory: Memory::read(memory), contents: BTreeMap::new() };
+        // To read the digests of a large tree takes as long as to ask git for its files.
+        let before = before.filter(|before| before.memory == memory);
+        let digests = before.map_or_else(|| Memory::read(memory), Look::hand_over);
+        let known = Known { memory: digests, contents: BTreeMap::new() };
         let (root, memory) = (root.to_path_buf(), memory.to_path_buf());
         let apart = apart.clone();
         Ok(Look { root, memory, paths, apart, beside, notes, known: Mutex::new(known) })
+    }
+
+    /// The digests that it knows, for a later look that takes its place.
+    fn hand_over(&self) -> Memory {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut known.memory)
     }
 
     /// The content of the files that match one of some patterns; of all files where there are none. Patterns
