@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use phasegate_engine::scene;
 use phasegate_runtime::{bindings, ledger, witness};
 use serde_json::json;
 
@@ -22,6 +23,7 @@ fn the_table_has_the_versions_of_the_code() {
     assert_eq!(listed("ledger"), ledger::SCHEMA.to_string());
     assert_eq!(listed("sessions"), bindings::FORMAT.to_string());
     assert_eq!(listed("witness"), witness::FORMAT);
+    assert_eq!(listed("scene"), scene::SCHEMA.to_string());
     for format in
         ["journal", "consent", "installed", "definition", "configuration", "state documents"]
     {
