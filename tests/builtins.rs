@@ -91,7 +91,7 @@ fn the_documentation_has_every_function_and_filter() {
 fn no_mistake_in_a_built_in_workflow_goes_unnoticed_by_its_cases() {
     for entry in built_in() {
         let (workflow, bundle) = (entry.load(&Config::default()).unwrap(), entry.bundle().unwrap());
-        let found = mutate(&workflow, &Cases::of(&bundle), &bundle.definition).unwrap();
+        let found = mutate(&workflow, &Cases::of(&bundle), &bundle.definition, 0).unwrap();
         let survivors = found.survivors.iter();
         let survivors: Vec<String> =
             survivors.map(|it| format!("{}: {}\n{}", it.rule, it.change, it.diff)).collect();

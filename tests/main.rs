@@ -59,6 +59,7 @@ mod tasks;
 mod terminal;
 mod trees;
 mod triage_run;
+mod verification;
 mod waits;
 mod watchdog;
 mod witness;

@@ -2,6 +2,7 @@
 //! and number.
 
 mod commands;
+mod light;
 mod runs;
 mod specification;
 mod trouble;

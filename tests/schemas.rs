@@ -154,6 +154,7 @@ fn what_programs_read_fits_its_schema() {
     check("lint", &["lint", "--json"], false);
     check("test", &["test", "triage", "--json"], false);
     check("mutate", &["mutate", "ship", "--json"], false);
+    check("verify", &["verify", "ship", "--json"], false);
     check("doctor", &["doctor", "--json"], false);
     check("action", &["do", "ship", "finish", "--json"], false);
     check("adopt", &["adopt", "ship", "--session", "s1", "--json"], true);

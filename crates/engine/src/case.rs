@@ -256,6 +256,12 @@ impl Cases {
         Cases { files: files.collect() }
     }
 
+    /// The cases of one text.
+    pub(crate) fn parse(text: &str) -> Cases {
+        let file = toml::from_str(text).map_err(|error| error.to_string());
+        Cases { files: vec![(Source::new("cases", text.to_string()), file)] }
+    }
+
     /// Runs all of them. A file that cannot be read counts as a case that failed.
     pub fn run(&self, workflow: &Workflow) -> Vec<CaseResult> {
         let unreadable = self.files.iter().filter_map(|(source, file)| {
@@ -275,6 +281,21 @@ impl Cases {
     pub(crate) fn equivalent(&self) -> impl Iterator<Item = &Equivalent> {
         let files = self.files.iter().filter_map(|(_, file)| file.as_ref().ok());
         files.flat_map(|file| &file.equivalent)
+    }
+
+    /// The files that cases find, with their texts.
+    pub(crate) fn evidence(&self) -> impl Iterator<Item = (&str, &str)> {
+        let files = self.files.iter().filter_map(|(_, file)| file.as_ref().ok());
+        files.flat_map(|file| {
+            let own = file.case.iter().flat_map(|case| &case.files);
+            file.files.iter().chain(own).map(|(path, text)| (path.as_str(), text.as_str()))
+        })
+    }
+
+    /// What agents say in cases.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &str> {
+        let files = self.files.iter().filter_map(|(_, file)| file.as_ref().ok());
+        files.flat_map(|file| file.case.iter().filter_map(|case| case.last_message.as_deref()))
     }
 
     pub(crate) fn each(&self) -> impl Iterator<Item = CaseIn<'_>> {
@@ -342,6 +363,7 @@ fn play(workflow: &Workflow, file: &CaseFile, case: &Case) -> Result<Step, Strin
         changes: case.changes.clone(),
         applied: case.applied.clone(),
         agents: case.agents.as_ref().map_or(Ok(Json::Null), |text| parse("agents", text))?,
+        ..GivenEvidence::default()
     };
     let mut configured = Cow::Borrowed(workflow);
     for (name, value) in &case.constants {

@@ -6,6 +6,7 @@ mod recorder;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -90,6 +91,8 @@ pub trait Evidence: Send + Sync {
     fn log(&self, agent: &str, from: u64, most: u64) -> Option<(Vec<u8>, u64)>;
     /// What an agent said last, where that is known.
     fn message(&self, agent: &str) -> Option<String>;
+    /// Hears which record a file should have: for evidence that is made up.
+    fn expect(&self, _path: &str, _record: &str) {}
 }
 
 /// One thing that was looked up, as the journal keeps it.
@@ -116,6 +119,8 @@ pub struct GivenEvidence {
     pub changes: Option<Changes>,
     pub applied: Option<String>,
     pub agents: Json,
+    /// The records that files should have, by path, as they are asked for.
+    pub shapes: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl Default for GivenEvidence {
@@ -130,6 +135,7 @@ impl Default for GivenEvidence {
             changes: None,
             applied: None,
             agents: Json::Null,
+            shapes: Arc::default(),
         }
     }
 }
@@ -207,6 +213,11 @@ impl Evidence for GivenEvidence {
 
     fn message(&self, _agent: &str) -> Option<String> {
         None
+    }
+
+    fn expect(&self, path: &str, record: &str) {
+        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        shapes.insert(path.to_string(), record.to_string());
     }
 
     fn log(&self, _agent: &str, _from: u64, _most: u64) -> Option<(Vec<u8>, u64)> {

@@ -380,6 +380,9 @@ fn json_file(
     path: &str,
     record: Option<&str>,
 ) -> Result<Value, Error> {
+    if let Some(record) = record {
+        world.expect(path, record);
+    }
     let (exists, mark, value) = match world.read(path) {
         Ok(None) => (false, Json::Null, Err("there is no such file".to_string())),
         Ok(Some(bytes)) => {

@@ -4,6 +4,7 @@
 //! needs through [`evidence::Evidence`], and says everything it wants done in its [`step::Step`].
 
 mod actor;
+mod algebra;
 pub mod answer;
 pub mod bom;
 pub mod case;
@@ -26,6 +27,7 @@ pub mod json;
 pub mod lint;
 mod markdown;
 pub mod missing;
+pub mod model;
 pub mod mutate;
 mod names;
 pub mod patch;
@@ -36,4 +38,5 @@ pub mod step;
 mod syntax;
 pub mod test_count;
 pub mod types;
+pub mod verify;
 pub mod workflow;

@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::answer::{Outcome, Until};
 use crate::case::{CaseIn, CaseResult, Cases, Equivalent};
 use crate::diagnostic::Source;
+use crate::model::{Decided, Model, case_text};
 use crate::syntax::Parts;
 use crate::workflow::{Expression, Guard, Machine, Reply, Rule, RuleSet, Workflow};
 
@@ -324,13 +325,23 @@ pub struct Survivor {
     pub when: Option<String>,
     pub change: String,
     pub diff: String,
+    /// A case that would kill it, where one was looked for and found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub case: Option<String>,
 }
 
-/// Runs the cases on every mutant.
+/// Runs the cases on every mutant. For those that pass them all, a case that would kill them is looked for among so
+/// many decisions.
 ///
 /// # Errors
 /// Where a case fails on the definition as it is: then nothing can be said of mutants.
-pub fn mutate(workflow: &Workflow, cases: &Cases, source: &Source) -> Result<Mutation, String> {
+pub fn mutate(
+    workflow: &Workflow,
+    cases: &Cases,
+    source: &Source,
+    decisions: usize,
+) -> Result<Mutation, String> {
+    let all = cases;
     let results = cases.run(workflow);
     if let Some(failed) = results.iter().find(|result| !result.passed()) {
         let CaseResult { file, name, differences, .. } = failed;
@@ -340,6 +351,7 @@ pub fn mutate(workflow: &Workflow, cases: &Cases, source: &Source) -> Result<Mut
     let cases: Vec<(CaseIn, CaseResult)> = cases.each().zip(results).collect();
     let mut known = vec![false; listed.len()];
     let mut found = Mutation::default();
+    let mut alive: Vec<(String, Workflow)> = Vec::new();
     for mutant in mutants(workflow) {
         found.mutants += 1;
         let changed = mutant.of(workflow);
@@ -352,16 +364,47 @@ pub fn mutate(workflow: &Workflow, cases: &Cases, source: &Source) -> Result<Mut
         } else {
             found.survivors.push(Survivor {
                 diff: mutant.diff(workflow, source),
-                rule: mutant.rule,
+                rule: mutant.rule.clone(),
                 line: mutant.line,
                 when: mutant.when,
                 change: mutant.change.to_string(),
+                case: None,
             });
+            alive.push((mutant.rule, changed));
+        }
+    }
+    if decisions > 0 && !alive.is_empty() {
+        let model = Model::new(workflow, all);
+        let seen = model.decisions(decisions);
+        for (survivor, (rule, changed)) in found.survivors.iter_mut().zip(&alive) {
+            let name = format!("{rule} is not {}", survivor.change);
+            survivor.case = killer(&seen, &name, rule, workflow, changed, &model.place());
         }
     }
     let stale = listed.iter().zip(&known).filter(|(_, known)| !**known);
     found.stale = stale.map(|(row, _)| format!("{}: {}", row.rule, row.change)).collect();
     Ok(found)
+}
+
+/// A decision that the mutant makes in another way, as a case.
+fn killer(
+    seen: &[Decided],
+    name: &str,
+    rule: &str,
+    workflow: &Workflow,
+    mutant: &Workflow,
+    place: &str,
+) -> Option<String> {
+    seen.iter().find_map(|(before, event, step)| {
+        let tried = step.trace.tried.iter().any(|tried| tried.rule == rule);
+        if !tried && step.trace.more == 0 {
+            return None;
+        }
+        let text = case_text(name, place, before, event, step);
+        let cases = Cases::parse(&text);
+        let passes = |workflow: &Workflow| cases.run(workflow).iter().all(CaseResult::passed);
+        (!passes(mutant) && passes(workflow)).then_some(text)
+    })
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ struct Check<'a> {
 type Scope = HashMap<String, Type>;
 
 /// The machine and all that it is an element of, innermost first.
-fn lineage(workflow: &Workflow, id: MachineId) -> Vec<MachineId> {
+pub(crate) fn lineage(workflow: &Workflow, id: MachineId) -> Vec<MachineId> {
     let mut chain = vec![id];
     let mut here = id;
     while let Some(binding) = &workflow.machine(here).binding {

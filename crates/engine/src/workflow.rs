@@ -430,20 +430,32 @@ impl Workflow {
         TextId(self.texts.len() - 1)
     }
 
+    /// Every expression that decides: guards, the facts behind them, what is picked, and properties.
+    pub(crate) fn guards(&self) -> impl Iterator<Item = &Expression> {
+        let rules = self.rules().filter_map(|(_, rule)| Some(&rule.when.as_ref()?.whole));
+        let facts = self.machines.iter().flat_map(|machine| {
+            let pick = machine.binding.iter().filter_map(|binding| binding.pick.as_ref());
+            machine.facts().flat_map(|(.., by)| by).chain(pick).chain(&machine.derive)
+        });
+        let properties = self.properties.iter().flat_map(Property::expressions);
+        rules.chain(facts).chain(properties)
+    }
+
     /// Every rule, machine by machine, in the order of the definition.
     pub fn rules(&self) -> impl Iterator<Item = (&Machine, &Rule)> {
-        self.machines.iter().flat_map(|machine| {
-            let own = machine.any.always.iter().chain(&machine.any.rules);
-            let phases = machine
-                .phases
-                .iter()
-                .flat_map(|phase| phase.rules.always.iter().chain(&phase.rules.rules));
-            own.chain(phases).map(move |rule| (machine, rule))
-        })
+        let machines = self.machines.iter();
+        machines.flat_map(|machine| machine.all_rules().map(move |rule| (machine, rule)))
     }
 }
 
 impl Machine {
+    /// Its rules, in the order of the definition.
+    pub(crate) fn all_rules(&self) -> impl Iterator<Item = &Rule> {
+        let phases = self.phases.iter().map(|phase| &phase.rules);
+        let sets = std::iter::once(&self.any).chain(phases);
+        sets.flat_map(|set| set.always.iter().chain(&set.rules))
+    }
+
     /// The facts that are derived, each with its name, its place and what it is derived by.
     pub fn facts(&self) -> impl Iterator<Item = (&str, &Range<usize>, Vec<&Expression>)> {
         let lets = self.lets.iter().map(|(name, it)| (&**name, &it.span, vec![it]));

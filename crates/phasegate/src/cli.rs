@@ -26,10 +26,12 @@ mod questions;
 mod repl;
 mod replay;
 mod schema;
+mod simulate;
 mod status;
 mod test;
 mod trust;
 mod uninstall;
+mod verify;
 mod wait;
 mod when;
 mod why;
@@ -164,6 +166,16 @@ enum Command {
     /// Run the case files of workflows and show which rules they cover
     #[command(after_help = "Examples:\n  phasegate test\n  phasegate test ship --full-coverage")]
     Test(test::Options),
+    /// Prove what holds of every run of a workflow, or show how it does not
+    #[command(
+        after_help = "Exit codes: 0 proved, 1 found, 2 nothing found but not all was looked at.\n\nExamples:\n  phasegate verify ship\n  phasegate verify ship --write && phasegate test ship"
+    )]
+    Verify(verify::Options),
+    /// Go through a workflow step by step, with made-up evidence; ends as a case
+    #[command(
+        after_help = "Examples:\n  phasegate simulate ship\n  printf '1\\n2\\nsave\\n' | phasegate simulate ship"
+    )]
+    Simulate(simulate::Options),
     /// Show which mistakes in a workflow its cases would not notice
     #[command(after_help = "Examples:\n  phasegate mutate\n  phasegate mutate ship")]
     Mutate(mutate::Options),
@@ -430,6 +442,8 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Lint(options) => lint::run(project, &options),
         Command::Draw(options) => draw::run(project, &options),
         Command::Test(options) => test::run(project, &options),
+        Command::Verify(options) => verify::run(project, &options),
+        Command::Simulate(options) => simulate::run(project, &options),
         Command::Mutate(options) => mutate::run(project, &options),
         Command::Eject(options) => eject::run(project, &options),
         Command::Drive(options) => drive::run(project, &options),

@@ -127,6 +127,14 @@ impl Entry {
         std::env::var_os(variable).is_some_and(|value| value == "1").then_some(variable)
     }
 
+    /// Where its cases are; none where it is built in.
+    pub fn cases(&self) -> Option<PathBuf> {
+        match &self.origin {
+            Origin::BuiltIn => None,
+            Origin::File(path) => Some(folder_of(path).join("cases")),
+        }
+    }
+
     /// Reads the whole workflow with its files.
     pub fn bundle(&self) -> std::io::Result<Bundle> {
         match &self.origin {
@@ -277,6 +285,16 @@ fn builtin_bundle(name: &str) -> Bundle {
     split(files)
 }
 
+/// A definition in a folder of its own has its prompts, templates and cases beside it; one that stands
+/// alone has a folder with its name.
+fn folder_of(path: &Path) -> PathBuf {
+    let folder = match path.file_name() {
+        Some(name) if name == DEFINITION => path.parent().map(Path::to_path_buf),
+        _ => Some(path.with_extension("")),
+    };
+    folder.unwrap_or_default()
+}
+
 fn file_bundle(path: &Path) -> std::io::Result<Bundle> {
     let mut files = BTreeMap::new();
     let mut read = |path: &Path, name: String| {
@@ -285,13 +303,7 @@ fn file_bundle(path: &Path) -> std::io::Result<Bundle> {
         Ok::<(), std::io::Error>(())
     };
     read(path, DEFINITION.to_string())?;
-    // A definition in a folder of its own has its prompts, templates and cases beside it; one that
-    // stands alone has a folder with its name.
-    let folder = match path.file_name() {
-        Some(name) if name == DEFINITION => path.parent().map(Path::to_path_buf),
-        _ => Some(path.with_extension("")),
-    };
-    let folder = folder.unwrap_or_default();
+    let folder = folder_of(path);
     for part in ["prompts", "templates", "cases", "demo"] {
         let Ok(entries) = fs::read_dir(folder.join(part)) else { continue };
         for entry in entries.flatten().filter(|entry| entry.path().is_file()) {

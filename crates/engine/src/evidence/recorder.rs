@@ -73,6 +73,11 @@ impl Recorder {
         told
     }
 
+    /// Says which record a file should have.
+    pub(crate) fn expect(&self, path: &str, record: &str) {
+        self.world.expect(path, record);
+    }
+
     /// A file's bytes.
     pub fn read(&self, path: &str) -> Content {
         if let Some(known) = self.seen().files.get(path) {

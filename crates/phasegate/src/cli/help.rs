@@ -19,7 +19,13 @@ const EVERYDAY: &[&str] = &[
 /// The other commands by what they are for.
 const OTHERS: &[(&str, &[&str])] = &[
     ("Runs", &["do", "jobs", "adopt", "release", "wait", "repl", "drive", "mcp", "demo", "prove"]),
-    ("Authoring", &["list", "lint", "test", "mutate", "replay", "draw", "eject", "schema"]),
+    (
+        "Authoring",
+        &[
+            "list", "lint", "test", "verify", "simulate", "mutate", "replay", "draw", "eject",
+            "schema",
+        ],
+    ),
     (
         "Plumbing",
         &[

@@ -5,12 +5,14 @@ use std::process::ExitCode;
 use clap::Args;
 use phasegate_engine::case::Cases;
 use phasegate_engine::mutate::{Mutation, mutate};
+use phasegate_engine::verify::DECISIONS;
 use phasegate_runtime::config::Config;
 use phasegate_runtime::project::Project;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::verify::save;
 use super::{Failed, Outcome, complete, lint};
 use crate::print::{self, Paint, paint};
 
@@ -19,6 +21,9 @@ pub struct Options {
     /// Workflows or definition files; by default all workflows
     #[arg(add = complete::workflows())]
     names: Vec<String>,
+    /// Look for a case that would kill each survivor, and save it beside the others
+    #[arg(long)]
+    write: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -47,13 +52,14 @@ struct Report {
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let mut failed = false;
+    let decisions = if options.write { DECISIONS } else { 0 };
     let mut reports = Vec::new();
     for entry in &lint::all_or_named(project, &options.names)? {
         // As it is written: what a project configures must not make the cases fail.
         let workflow = entry.load(&Config::default())?;
         let bundle = entry.bundle()?;
         let cases = Cases::of(&bundle);
-        let found = mutate(&workflow, &cases, &bundle.definition).map_err(|case| {
+        let found = mutate(&workflow, &cases, &bundle.definition, decisions).map_err(|case| {
             let name = &entry.name;
             Failed(format!("`phasegate test {name}` must pass first. A case that fails:\n{case}"))
         })?;
@@ -71,6 +77,18 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             });
         } else {
             show(&entry.name, &bundle.definition.name, &found);
+        }
+        for survivor in found.survivors.iter().filter(|_| options.write) {
+            let rule = &survivor.rule;
+            let said = match (&survivor.case, entry.cases()) {
+                (None, _) => format!("no case was found that kills `{rule}: {}`", survivor.change),
+                (Some(case), None) => format!("a case for {rule}:\n{case}"),
+                (Some(case), Some(folder)) => {
+                    let name = format!("mutant-{}", rule.replace([' ', '.'], "-"));
+                    format!("case for {rule}: {}", save(&folder, &name, case)?.display())
+                }
+            };
+            print::note(&said);
         }
     }
     if options.json {

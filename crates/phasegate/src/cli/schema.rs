@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema};
 
 use super::{
     Failed, Outcome, accept, action, cancel, complete, doctor, jobs, lint, list, log, mutate,
-    owner, pause, status, test, wait, why,
+    owner, pause, status, test, verify, wait, why,
 };
 use crate::outcome::Failure;
 use crate::print::{self, Versioned};
@@ -58,6 +58,7 @@ const OUTPUTS: &[Output] = &[
     ("start", written::<action::Started>),
     ("status", written::<status::Shown>),
     ("test", written::<test::Shown>),
+    ("verify", written::<verify::Shown>),
     ("wait", written::<wait::Shown>),
     ("why", written::<why::Shown>),
 ];
