@@ -24,6 +24,9 @@ fn the_table_has_the_versions_of_the_code() {
     assert_eq!(listed("sessions"), bindings::FORMAT.to_string());
     assert_eq!(listed("witness"), witness::FORMAT);
     assert_eq!(listed("scene"), scene::SCHEMA.to_string());
+    let status: serde_json::Value =
+        serde_json::from_str(&Scene::new().ok(&["status", "--json"])).unwrap();
+    assert_eq!(listed("JSON of the command line"), status["version"].to_string());
     for format in
         ["journal", "consent", "installed", "definition", "configuration", "state documents"]
     {

@@ -59,6 +59,7 @@ mod tasks;
 mod terminal;
 mod trees;
 mod triage_run;
+mod upgrade;
 mod verification;
 mod waits;
 mod watchdog;

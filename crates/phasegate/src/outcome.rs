@@ -40,7 +40,11 @@ impl Exit {
     pub const TABLE: [(Exit, &'static str, &'static str); 11] = [
         (Exit::Done, "done", "it worked; of `drive`: the run is done"),
         (Exit::Failed, "failed", "it did not work, was refused, or found a mistake"),
-        (Exit::Usage, "usage", "the command line cannot be understood; of `verify`: nothing found, not all seen"),
+        (
+            Exit::Usage,
+            "usage",
+            "the command line cannot be understood; of `verify`: nothing found, not all seen",
+        ),
         (Exit::Waiting, "waiting", "`drive`: the run waits for a person or something outside"),
         (Exit::Stuck, "stuck", "`drive`: the agent repeats itself"),
         (Exit::Capped, "capped", "`drive`: a limit on blocks was reached"),
