@@ -3,6 +3,7 @@
 //! `verify` explores all of them within bounds, `simulate` goes through them by hand, and `mutate` looks among them for one that
 //! tells a mutant from the original. The model is the program: every step is made by [`decide`](crate::decide::decide).
 
+mod edits;
 mod explore;
 mod moves;
 mod start;

@@ -30,6 +30,8 @@ pub struct Report {
     pub atoms: usize,
     pub states: usize,
     pub decisions: usize,
+    /// How many steps were seen that end a run as done.
+    pub successes: usize,
     /// All that can happen in the model was looked at.
     pub complete: bool,
     /// The worst first.
@@ -73,6 +75,7 @@ pub fn verify(workflow: &Workflow, bundle: &Bundle, decisions: usize) -> Report 
         atoms: guards.atoms,
         states: graph.nodes.len(),
         decisions: graph.decisions,
+        successes: graph.edges.iter().filter(|edge| edge.done).count(),
         complete: graph.complete && !guards.gave_up,
         findings,
         proved,

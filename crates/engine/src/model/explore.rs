@@ -1,6 +1,7 @@
 //! Every situation that a workflow can come to, within bounds: breadth first, so that what is found is found by the
-//! shortest way.
+//! shortest way, and where that does not see all, then what looks strangest first.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::{Model, Move, Situation, Taken, Who};
@@ -54,6 +55,8 @@ impl Edge {
 pub(crate) struct Node {
     pub(crate) situation: Situation,
     pub(crate) phase: String,
+    /// What it looks like from afar.
+    outline: String,
     /// The edge by which it was first reached; none for a beginning.
     pub(crate) by: Option<usize>,
     /// How it began.
@@ -74,6 +77,9 @@ pub(crate) struct Graph {
     /// Nothing was left out: no situation, and no value of what was looked up.
     pub(crate) complete: bool,
 }
+
+/// How many of the situations that were found last are weighed against each other.
+const MAX_WEIGHED: usize = 400;
 
 /// Readings of which only a few of many possible values are tried.
 const OPEN: &[&str] = &[
@@ -104,10 +110,16 @@ impl Model<'_> {
             let at = self.arrive(&mut graph, &mut known, situation, None, start);
             open.extend(at.1.then_some(at.0));
         }
-        while let Some(at) = open.pop_front() {
-            if graph.decisions >= most {
-                break;
-            }
+        let mut looks: HashMap<String, usize> = HashMap::new();
+        while graph.decisions < most {
+            // Half of it breadth first; then what looks least familiar, so that far ends are seen, too.
+            let near = graph.decisions < most / 2;
+            let next = if near {
+                open.pop_front()
+            } else {
+                Self::strangest(&graph, &mut open, &mut looks)
+            };
+            let Some(at) = next else { break };
             let situation = graph.nodes[at].situation.clone();
             if !situation.over {
                 let mut queries: BTreeSet<String> = BTreeSet::new();
@@ -124,6 +136,24 @@ impl Model<'_> {
         let seen = !graph.nodes.is_empty() && graph.nodes.iter().all(|node| node.expanded);
         graph.complete = seen && !graph.edges.iter().any(|edge| edge.open);
         graph
+    }
+
+    /// Takes out the situation whose like was looked at least often; of those, the one that was found last.
+    fn strangest(
+        graph: &Graph,
+        open: &mut VecDeque<usize>,
+        looks: &mut HashMap<String, usize>,
+    ) -> Option<usize> {
+        let seen = |at: usize| looks.get(&graph.nodes[at].outline).copied().unwrap_or(0);
+        let last = open.len().saturating_sub(MAX_WEIGHED);
+        let (index, _) = open
+            .iter()
+            .enumerate()
+            .skip(last)
+            .min_by_key(|(index, at)| (seen(**at), Reverse(*index)))?;
+        let at = open.remove(index)?;
+        *looks.entry(graph.nodes[at].outline.clone()).or_default() += 1;
+        Some(at)
     }
 
     /// So many decisions, each with what it was about.
@@ -150,7 +180,9 @@ impl Model<'_> {
             return (*at, false);
         }
         let phase = phase_name(self.workflow, &situation.document);
-        graph.nodes.push(Node { situation, phase, by, start, edges: Vec::new(), expanded: false });
+        let outline = self.outline(&phase, &situation);
+        let (edges, expanded) = (Vec::new(), false);
+        graph.nodes.push(Node { situation, phase, outline, by, start, edges, expanded });
         known.insert(mark, graph.nodes.len() - 1);
         (graph.nodes.len() - 1, true)
     }
@@ -170,8 +202,8 @@ impl Model<'_> {
             graph.decisions += usize::from(taken.decided.is_some());
             if let Some(decided) = taken.step() {
                 queries.extend(decided.readings.iter().map(|reading| reading.query.clone()));
-                // What no rule is about, and changes nothing, leads nowhere.
-                if decided.unheard {
+                // An action that no rule is about leads nowhere; that a job has ended is so, whoever hears of it.
+                if decided.unheard && step.is_action() {
                     continue;
                 }
             }

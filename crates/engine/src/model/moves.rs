@@ -6,14 +6,13 @@ use super::values::values;
 use super::{Model, Situation};
 use crate::actor::Actor;
 use crate::definition::ParamType;
-use crate::events::{JOB_ENDED, JOB_STARTED, STOP};
+use crate::events::{EventKind, JOB_ENDED, JOB_STARTED, STOP};
 use crate::functions::object;
 use crate::glob;
 use crate::json::Json;
-use crate::names::type_of;
 use crate::step::Event;
 use crate::types::Type;
-use crate::workflow::{Action, Does, Expression, MachineId, Param, Workflow};
+use crate::workflow::{Action, Does, Param, Workflow};
 
 /// How many files that match one pattern an agent writes.
 const MAX_FILES: usize = 6;
@@ -63,6 +62,11 @@ impl Move {
             Move::Set(..) | Move::Wait => Who::Outside,
             _ => Who::Agent,
         }
+    }
+
+    /// Whether somebody asks for something.
+    pub fn is_action(&self) -> bool {
+        matches!(self, Move::Event(event) if event.kind() == EventKind::Action)
     }
 
     /// Whether it is an agent that wants to stop.
@@ -120,9 +124,12 @@ impl Model<'_> {
         found.extend(self.news(situation).into_iter().map(Move::Event));
         let workflow = self.workflow;
         for action in workflow.actions.iter().filter(|it| workflow.hears(&it.name)) {
-            // A run that has begun is not begun again.
-            if matches!(action.does, Does::Show { .. }) {
-                continue;
+            // Where every run has a document of its own, what begins one is about another run.
+            let begins = workflow.document.contains('*') && workflow.presumed.is_none();
+            match action.does {
+                Does::Show { .. } => continue,
+                Does::Create { .. } if begins => continue,
+                Does::Create { .. } | Does::Event => {}
             }
             for (actor, agent) in askers(workflow, action, situation) {
                 for params in self.parameters(action, actor) {
@@ -212,55 +219,6 @@ impl Model<'_> {
         fits.then(|| Move::Write(path, "x\n".into()))
     }
 
-    /// What agents may set in the document: what guards read, no rule sets, and nobody protects.
-    fn edits(&self, situation: &Situation) -> Vec<Move> {
-        let workflow = self.workflow;
-        let mut found = Vec::new();
-        for index in 0..workflow.machines.len() {
-            let id = MachineId(index);
-            for (object, path) in objects(workflow, id, &situation.document) {
-                for field in free_fields(workflow, id) {
-                    let mut path = path.clone();
-                    path.push(field.clone());
-                    let now = object.get(&field).cloned();
-                    for value in self.field_values(id, &field) {
-                        if now.as_ref() != Some(&value) && (now.is_some() || value != Json::Null) {
-                            found.push(Move::Edit(path.clone(), value));
-                        }
-                    }
-                }
-            }
-        }
-        found
-    }
-
-    fn field_values(&self, id: MachineId, field: &str) -> Vec<Json> {
-        let workflow = self.workflow;
-        let ty = workflow.records.type_at(&type_of(workflow, id), [field]);
-        let mut found = self.subjects.values(&format!("{}.{field}", workflow.machine(id).name));
-        if ty == Type::Any {
-            let below = format!("{}.{field}.", workflow.machine(id).name);
-            let inner = self.subjects.all.iter().map(|subject| subject.name.as_str());
-            for name in inner.filter(|name| name.starts_with(&below)) {
-                let member = name[below.len()..].split('.').next().unwrap_or_default();
-                let values = self.subjects.values(name).into_iter();
-                found.extend(values.map(|value| object([(member.to_string(), value)])));
-            }
-        }
-        if !matches!(ty, Type::Any | Type::Boolean) || found.is_empty() {
-            for value in values(&workflow.records, &ty, 0) {
-                if !found.contains(&value) {
-                    found.push(value);
-                }
-            }
-        }
-        found.retain(|value| {
-            let mut value = value.clone();
-            value == Json::Null || workflow.records.declare(&ty, &mut value, field).is_ok()
-        });
-        found
-    }
-
     /// Parameters with which something may be asked: the plainest, and each of the others one at a time.
     pub(super) fn parameters(&self, action: &Action, actor: Actor) -> Vec<Json> {
         let own: Vec<Vec<Json>> =
@@ -339,108 +297,6 @@ fn askers(
             let works = agent.get("ended") == Some(&Json::from(false));
             if works && text("role") == Some(&role) {
                 found.push((*actor, text("id").map(str::to_string)));
-            }
-        }
-    }
-    found
-}
-
-/// The objects of a document that a machine runs on, each with its path.
-fn objects<'d>(
-    workflow: &Workflow,
-    id: MachineId,
-    document: &'d Json,
-) -> Vec<(&'d Json, Vec<String>)> {
-    let Some(binding) = &workflow.machine(id).binding else {
-        return vec![(document, Vec::new())];
-    };
-    let mut found = Vec::new();
-    for (object, path) in objects(workflow, binding.of, document) {
-        let Some(container) = object.at(binding.path.iter().map(String::as_str)) else { continue };
-        let path: Vec<String> = path.into_iter().chain(binding.path.iter().cloned()).collect();
-        let keyed: Vec<(String, &Json)> = match container {
-            Json::List(list) => {
-                list.0.iter().enumerate().map(|(at, it)| (at.to_string(), it)).collect()
-            }
-            Json::Object(map) => map.iter().map(|(key, it)| (key.to_string(), it)).collect(),
-            _ => Vec::new(),
-        };
-        found.extend(keyed.into_iter().map(|(key, it)| {
-            let mut path = path.clone();
-            path.push(key);
-            (it, path)
-        }));
-    }
-    found
-}
-
-/// The fields from which a machine's phase is derived.
-fn told_by(workflow: &Workflow, id: MachineId) -> Vec<String> {
-    let machine = workflow.machine(id);
-    let mut open: Vec<&Expression> = machine.derive.iter().collect();
-    let (mut seen, mut found): (Vec<&str>, Vec<String>) = (Vec::new(), Vec::new());
-    while let Some(expression) = open.pop() {
-        for used in &expression.names().variables {
-            match used.path.as_slice() {
-                [root, field, ..] if **root == *machine.name => found.push(field.clone()),
-                [name, ..] => {
-                    let fact = machine.facts().find(|(known, ..)| known == name);
-                    if let Some((known, _, by)) = fact.filter(|(known, ..)| !seen.contains(known)) {
-                        seen.push(known);
-                        open.extend(by);
-                    }
-                }
-                [] => {}
-            }
-        }
-    }
-    found
-}
-
-/// The fields of a machine's object that are read, and that are nobody's but the agent's.
-fn free_fields(workflow: &Workflow, id: MachineId) -> Vec<String> {
-    let machine = workflow.machine(id);
-    let mut top: Vec<&str> = Vec::new();
-    let mut here = machine;
-    let mut chain = Vec::new();
-    while let Some(binding) = &here.binding {
-        chain.push(binding);
-        here = workflow.machine(binding.of);
-    }
-    if let Some(outermost) = chain.last() {
-        top.extend(outermost.path.first().map(String::as_str));
-    }
-    let is_protected = |field: &str| {
-        let root = top.first().copied().unwrap_or(field);
-        workflow.protected.iter().any(|it| it.split('.').next() == Some(root))
-    };
-    let sets = |field: &str| {
-        workflow
-            .rules()
-            .flat_map(|(_, rule)| &rule.set)
-            .any(|set| set.machine == id && set.path.first().is_none_or(|it| it == field))
-    };
-    let holds_machine = |field: &str| {
-        let inner = workflow.machines.iter().filter_map(|it| it.binding.as_ref());
-        inner.into_iter().any(|it| it.of == id && it.path.first().is_some_and(|it| it == field))
-    };
-    // What tells the phase is the rules', as the field is that holds it.
-    let tells = told_by(workflow, id);
-    let mut found: Vec<String> = Vec::new();
-    for expression in workflow.guards() {
-        for used in &expression.names().variables {
-            let [root, field, ..] = used.path.as_slice() else { continue };
-            let own = **root == *machine.name && *field != machine.field;
-            let updated = workflow.updated.as_ref() == Some(field);
-            if own
-                && !tells.contains(field)
-                && !updated
-                && !found.contains(field)
-                && !is_protected(field)
-                && !sets(field)
-                && !holds_machine(field)
-            {
-                found.push(field.clone());
             }
         }
     }

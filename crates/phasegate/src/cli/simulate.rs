@@ -115,7 +115,7 @@ impl Session<'_> {
             let Move::Event(event) = step else { return true };
             let decided = self.model.decide(here, event);
             queries.extend(decided.readings.iter().map(|it| it.query.clone()));
-            !decided.unheard
+            !(decided.unheard && step.is_action())
         });
         queries.sort();
         queries.dedup();

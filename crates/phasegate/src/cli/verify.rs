@@ -51,6 +51,8 @@ struct Verified {
     /// Situations that were reached, and decisions that were made.
     states: usize,
     decisions: usize,
+    /// Steps that were seen to end a run as `done`.
+    successes: usize,
     /// Whether all that can happen was looked at.
     complete: bool,
     /// `severity`, `code`, `message`, `file`, `line`, `there`, `hint`, `path`, `case`, `saved`.
@@ -153,6 +155,7 @@ fn as_json(name: &str, report: &Report, written: &[Option<PathBuf>]) -> Verified
         atoms: report.atoms,
         states: report.states,
         decisions: report.decisions,
+        successes: report.successes,
         complete: report.complete,
         findings: findings.collect(),
         proved: report.proved.clone(),
@@ -198,6 +201,9 @@ fn show(name: &str, report: &Report, written: &[Option<PathBuf>], options: &Opti
     if notes > 0 && !options.all {
         let notes = lint::counted(notes, "note");
         print::row(&format!("  {notes} about rules between which the order decides (--all)"));
+    }
+    if !report.complete && report.successes == 0 {
+        print::row("  no run was seen that ends as `done`: nothing is known about success");
     }
     if !report.proved.is_empty() {
         let word = if report.complete { "proved" } else { "held in all that was seen" };
