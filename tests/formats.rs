@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use phasegate_engine::scene;
 use phasegate_runtime::{bindings, ledger, witness};
 use serde_json::json;
 
@@ -22,6 +23,7 @@ fn the_table_has_the_versions_of_the_code() {
     assert_eq!(listed("ledger"), ledger::SCHEMA.to_string());
     assert_eq!(listed("sessions"), bindings::FORMAT.to_string());
     assert_eq!(listed("witness"), witness::FORMAT);
+    assert_eq!(listed("scene"), scene::SCHEMA.to_string());
     let status: serde_json::Value =
         serde_json::from_str(&Scene::new().ok(&["status", "--json"])).unwrap();
     assert_eq!(listed("JSON of the command line"), status["version"].to_string());

@@ -228,3 +228,22 @@ fn journals_of_older_versions_stay_readable_and_their_lines_are_unknown() {
     assert!(told["unknown"][0]["why"].as_str().unwrap().contains("older version"), "{told:#}");
     assert!(scene.exists(STATE));
 }
+
+#[test]
+fn a_link_in_the_place_of_a_piece_is_not_followed() {
+    let scene = shipping("");
+    scene.stop().blocks("Make");
+    scene.file("home/mine", "mine");
+    for path in pieces(&scene) {
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(scene.path("home/mine"), &path).unwrap();
+    }
+    scene.stop_of("s1", false).blocks("Make");
+    assert_eq!(scene.read("home/mine"), "mine");
+    let (_, told) = replayed(&scene, &["ship/ship"]);
+    assert_eq!(
+        (&told["same"], told["unknown"].as_array().unwrap().len()),
+        (&json!(1), 1),
+        "{told:#}"
+    );
+}

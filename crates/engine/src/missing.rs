@@ -233,7 +233,9 @@ fn leaves(workflow: &Workflow) -> BTreeMap<String, &Names> {
     fn add<'g>(parts: &'g GuardParts, leaves: &mut BTreeMap<String, &'g Names>) {
         match parts {
             GuardParts::All(items) | GuardParts::Any(items) => {
-                items.iter().for_each(|item| add(item, leaves));
+                for item in items {
+                    add(item, leaves);
+                }
             }
             GuardParts::Not(inner) => add(inner, leaves),
             GuardParts::Leaf(leaf) => {

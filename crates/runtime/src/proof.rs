@@ -278,7 +278,7 @@ impl Bundle {
             return Err(damaged(&format!("{:?} is not {FORMAT:?}", bundle.format)));
         }
         let again = bundle.to_text().map_err(|error| Broken::Damaged(error.to_string()))?;
-        if again != text { Err(damaged("its seal does not fit")) } else { Ok(bundle) }
+        if again == text { Ok(bundle) } else { Err(damaged("its seal does not fit")) }
     }
 
     /// Checks everything but the signature, and decides every line again.

@@ -233,8 +233,11 @@ impl<T: Told> Told for Option<T> {
     }
 }
 
+/// Makes a failure of one kind.
+type Failure = fn(String) -> NoEvidence;
+
 /// The members by which the kinds of a failure are told apart.
-const FAILURES: [(&str, fn(String) -> NoEvidence); 3] = [
+const FAILURES: [(&str, Failure); 3] = [
     ("refused", NoEvidence::Refused),
     ("outside", NoEvidence::Outside),
     ("unreadable", NoEvidence::Unreadable),

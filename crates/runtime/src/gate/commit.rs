@@ -76,16 +76,8 @@ impl Gate<'_> {
             use_up(&mut open, &step.readings);
         }
         note_checks(&mut open, attempt);
-        let removed = match self.act_in_the_world(&mut open, event.actor, &step.effects) {
-            Ok(removed) => removed,
-            // An action that cannot be carried out is refused, and that is written down.
-            Err(GateError::Effect(reason)) if !event.is_question() => {
-                step.undo(Answer::deny_as("failed", reason));
-                new = None;
-                false
-            }
-            Err(error) => return Err(error),
-        };
+        let removed = self.act_or_refuse(&mut open, event, &mut step)?;
+        new = new.filter(|_| step.changed);
         let Open { run, workflow, .. } = &mut open;
         self.pin(run, workflow)?;
         let basis = self.basis(&mut open, &step.answer);
@@ -148,6 +140,23 @@ impl Gate<'_> {
         writes.tells = event.is_question().then_some((step.answer, answered_before));
         let answered = Answered { document: step.document, ..answered };
         Ok(Then::Write(writes, Progress::Done(Some(answered))))
+    }
+
+    /// Does what a step does in the world; whether the document is to be removed. An action that cannot be
+    /// carried out is refused, and that is written down.
+    fn act_or_refuse(
+        &self,
+        open: &mut Open,
+        event: &Event,
+        step: &mut Step,
+    ) -> Result<bool, GateError> {
+        match self.act_in_the_world(open, event.actor, &step.effects) {
+            Err(GateError::Effect(reason)) if !event.is_question() => {
+                step.undo(Answer::deny_as("failed", reason));
+                Ok(false)
+            }
+            acted => acted,
+        }
     }
 
     /// Does what a step does in the world before it counts, if the document is still what it was; whether

@@ -15,7 +15,7 @@ use super::asked::Asked;
 use super::begin::{Deferred, begun, list};
 use super::put::{Attempt, NO_LIMIT};
 use super::tamper::protected;
-use super::transaction::{Change, Open, Then, line_about};
+use super::transaction::{Change, Locked, Open, Then, line_about};
 use super::{Found, Gate, GateError};
 use crate::bindings;
 use crate::journal::Line;
@@ -95,7 +95,7 @@ impl Gate<'_> {
         found: &Found,
         beginning: &Beginning,
     ) -> Result<Created, GateError> {
-        let Beginning { workflow, text, event, replaces, stands } = beginning;
+        let Beginning { workflow, text, event, replaces, .. } = beginning;
         let (name, place) = (found.id.name.clone(), found.place.clone());
         let others = self.others(workflow);
         let run = RunFacts { name, document: place, others, ..RunFacts::default() };
@@ -123,20 +123,7 @@ impl Gate<'_> {
             if self.workspace.version(&found.place)? != *replaces {
                 return Ok(Then::Nothing(Created::Taken));
             }
-            // There may be a ledger already: of an earlier run, or of one without a document.
-            let former = std::mem::take(&mut locked.ledger);
-            locked.ledger = former.begin_again(event.session.as_deref());
-            if stands.is_some() {
-                // What a check said of the tree holds for as long as the tree does.
-                let checks = former.work.jobs.into_iter();
-                let checks = checks.filter(|(_, job)| job.manner.bound == Bound::Tree);
-                locked.ledger.work.jobs = checks.filter(|(_, job)| job.is_over()).collect();
-            }
-            locked.ledger.position.document.clone_from(&found.place);
-            locked.ledger.session.stands.clone_from(stands);
-            if !locked.is_contradicted {
-                locked.notes.clear();
-            }
+            anew(&mut locked, beginning);
             self.pin(&mut locked, workflow)?;
             let workflow = self.workflow(&workflow.name)?;
             let ground = self.ground(&workflow, &document);
@@ -290,5 +277,23 @@ impl Gate<'_> {
             }
         }
         Err(GateError::Other("no name is free".into()))
+    }
+}
+
+/// Gives a run that begins a ledger of its own. There may be one already: of an earlier run, or of one without a
+/// document.
+fn anew(locked: &mut Locked, beginning: &Beginning) {
+    let former = std::mem::take(&mut locked.ledger);
+    locked.ledger = former.begin_again(beginning.event.session.as_deref());
+    if beginning.stands.is_some() {
+        // What a check said of the tree holds for as long as the tree does.
+        let checks = former.work.jobs.into_iter();
+        let checks = checks.filter(|(_, job)| job.manner.bound == Bound::Tree);
+        locked.ledger.work.jobs = checks.filter(|(_, job)| job.is_over()).collect();
+    }
+    locked.ledger.position.document.clone_from(&locked.found.place);
+    locked.ledger.session.stands.clone_from(&beginning.stands);
+    if !locked.is_contradicted {
+        locked.notes.clear();
     }
 }

@@ -155,7 +155,7 @@ impl Gate<'_> {
         if let Some(old) = old.filter(|old| old.bytes != bytes) {
             run.pieces.push(Piece { digest: digest(&old.bytes), bytes: old.bytes.into() });
         }
-        run.puts.push(Put { expected, key, bytes });
+        run.puts.push(Put { key, expected, bytes });
         Ok(())
     }
 

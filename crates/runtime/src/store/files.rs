@@ -232,8 +232,14 @@ impl FileStore {
     fn keep(&self, run: &RunId, piece: &Piece) -> io::Result<()> {
         let Some(path) = self.piece_at(run, &piece.digest) else { return Ok(()) };
         let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        // A link that a repository brings along is not followed.
+        let options = options.write(true).create_new(true).mode(0o600);
         let file = match outside::open_with(options, &path) {
+            // A piece that was torn, or whatever else lies there.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                fs::remove_file(&path)?;
+                outside::open_with(options, &path)
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let folder = path.parent().unwrap_or(&path);
                 DirBuilder::new().mode(0o700).create(folder)?;
@@ -380,7 +386,7 @@ impl Store for FileStore {
 
     fn piece_size(&self, run: &RunId, digest: &str) -> Option<u64> {
         let meta = fs::symlink_metadata(self.piece_at(run, digest)?).ok()?;
-        meta.is_file().then(|| meta.len())
+        meta.is_file().then_some(meta.len())
     }
 
     fn piece(&self, run: &RunId, digest: &str) -> Option<Vec<u8>> {
