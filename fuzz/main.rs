@@ -38,7 +38,7 @@ fn root() -> PathBuf {
 }
 
 /// The files of a folder with their contents, in order.
-pub fn files_in(folder: &str) -> Vec<(String, Vec<u8>)> {
+fn files_in(folder: &str) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(root().join(folder)).into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.path().is_file()).map(|entry| {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -49,12 +49,7 @@ pub fn files_in(folder: &str) -> Vec<(String, Vec<u8>)> {
 
 /// Tries mutations of the corpus `name` and of more seeds; what a case must not do is an error.
 #[track_caller]
-pub fn fuzz(
-    name: &str,
-    cases: u32,
-    more: Vec<Vec<u8>>,
-    check: impl Fn(&[u8]) -> Result<(), String>,
-) {
+fn fuzz(name: &str, cases: u32, more: Vec<Vec<u8>>, check: impl Fn(&[u8]) -> Result<(), String>) {
     let kept = files_in(&format!("fuzz/corpus/{name}"));
     let timed = |input: &[u8]| {
         let since = Instant::now();

@@ -153,7 +153,7 @@ fn lines_that_count(text: &str) -> usize {
             is_text = !is_text;
         }
         let is_skipped = line.is_empty() || line.starts_with('#') || is_property;
-        count += usize::from(!is_skipped && !(is_action && is_of_text));
+        count += usize::from(!(is_skipped || is_action && is_of_text));
     }
     count
 }

@@ -44,13 +44,16 @@ impl Served {
         let mut child = command.stdin(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Served::at(child, &line)
+        let mut served = Served { child, port: 0, token: String::new() };
+        served.find(&line);
+        served
     }
 
-    fn at(child: Child, line: &str) -> Served {
+    /// Where it is, by the line that it prints.
+    fn find(&mut self, line: &str) {
         let (address, token) = line.trim().split_once("/#token=").unwrap();
-        let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
-        Served { child, port, token: token.to_string() }
+        self.port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+        self.token = token.to_string();
     }
 
     fn send(&self, request: &str) -> TcpStream {
@@ -70,8 +73,9 @@ impl Served {
     }
 
     fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Response {
-        let lines: String =
-            headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let line = |(name, value): &(&str, &str)| format!("{name}: {value}\r\n");
+        let lines: Vec<String> = headers.iter().map(line).collect();
+        let lines = lines.concat();
         self.raw(&format!("GET {path} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n"))
     }
 
@@ -303,12 +307,14 @@ fn with_actions(scene: &Scene) -> (Served, impl Fn() -> String) {
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     // A terminal that stays open.
     let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut served = Served { child, port: 0, token: String::new() };
     let read = move || std::fs::read_to_string(&*shown).unwrap_or_default();
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let text = read();
         if let Some(line) = text.lines().find(|line| line.contains("/#token=")) {
-            return (Served::at(child, line), read);
+            served.find(line);
+            return (served, read);
         }
         assert!(Instant::now() < deadline, "nothing is served: {text}");
         std::thread::sleep(Duration::from_millis(50));

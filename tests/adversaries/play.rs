@@ -127,7 +127,7 @@ impl Play {
         } else {
             let journal = self.journal();
             let lines = journal[before..].iter().filter(|line| line["event"]["name"] == "stop");
-            let outcome = lines.filter_map(|line| line["answer"]["outcome"].as_str()).last();
+            let outcome = lines.filter_map(|line| line["answer"]["outcome"].as_str()).next_back();
             let is_due = !(self.stage.deserved)(self);
             Happened::LetGo { outcome: outcome.map(str::to_string), told, is_due }
         };

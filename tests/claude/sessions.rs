@@ -56,9 +56,9 @@ fn hooks_that_the_agents_shell_calls_count_for_nothing_and_are_told() {
     let api = Api::start(move |request| match (request.blocks(), request.used().len()) {
         (0, 0) => Reply::bash("phasegate loop start --max 3 --prompt 'Write a poem.'"),
         (0, _) => Reply::text("I begin."),
-        (1, 1) => Reply::bash(&calls("stop", "Stop", FIRST, &project)),
-        (1, 2) => Reply::bash(&calls("stop", "Stop", SECOND, &project)),
-        (1, 3) => Reply::bash(&calls("session-end", "SessionEnd", FIRST, &project)),
+        (1, 1) => Reply::bash(calls("stop", "Stop", FIRST, &project)),
+        (1, 2) => Reply::bash(calls("stop", "Stop", SECOND, &project)),
+        (1, 3) => Reply::bash(calls("session-end", "SessionEnd", FIRST, &project)),
         (1, _) => Reply::text("A line."),
         _ => Reply::text("<loop-done>COMPLETE</loop-done>"),
     });

@@ -10,7 +10,7 @@ fn rid_of_it(scene: &Scene, command: &'static str, plugin: bool) {
     let api = Api::start(move |request| match (request.blocks(), request.used().len()) {
         (0, 0) => Reply::bash("phasegate notes start --name x"),
         // The client looks at its settings after a while.
-        (0, 1) => Reply::bash(&format!("{command}; sleep 5")),
+        (0, 1) => Reply::bash(format!("{command}; sleep 5")),
         (1, 2) => Reply::bash("touch NOTES.md"),
         _ => Reply::text("Done."),
     });

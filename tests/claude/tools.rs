@@ -34,9 +34,8 @@ fn a_tool_is_refused_by_its_phase_and_allowed_in_the_next() {
     let writes = move || Reply::tool("Write", json!({ "file_path": code, "content": "x" }));
     let api = Api::start(move |request| match (request.blocks(), request.used().len()) {
         (0, 0) => Reply::bash("phasegate planned start --name x"),
-        (1, 1) => writes(),
+        (1, 1) | (2, 3) => writes(),
         (1, 2) => Reply::bash("test ! -e code.txt && touch PLAN.md"),
-        (2, 3) => writes(),
         _ => Reply::text("Done."),
     });
     Session::new(&scene, &api, "Do it.").with_init().run().result();
@@ -56,9 +55,8 @@ fn a_task_is_not_done_before_a_rule_says_so() {
         (0, 0) => Reply::bash("phasegate planned start --name x"),
         (1, 1) => Reply::tool("ToolSearch", json!({ "query": "select:TaskCreate,TaskUpdate" })),
         (1, 2) => Reply::tool("TaskCreate", json!({ "subject": "the parser", "description": "x" })),
-        (1, 3) => done(),
+        (1, 3 | 5) => done(),
         (1, 4) => Reply::bash("touch TESTED code.txt"),
-        (1, 5) => done(),
         _ => Reply::text("Done."),
     });
     let session = Session::new(&scene, &api, "Do it.").with_init();

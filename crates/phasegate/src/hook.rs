@@ -352,8 +352,7 @@ fn tool(folder: Option<&Path>, payload: &Payload, client: &dyn Client) -> Result
     let roots = match bindings::of(&session).map(|bound| bound.projects) {
         Some(roots) if !roots.is_empty() => roots,
         _ => {
-            let signed = (Happened::Tool, &Origin::Unknown);
-            let projects = projects(folder, payload, client, signed)?;
+            let projects = projects(folder, payload, client, Happened::Tool, || false)?;
             projects.into_iter().map(|project| project.root).collect()
         }
     };

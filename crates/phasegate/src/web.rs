@@ -7,7 +7,6 @@ mod refused;
 mod view;
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,7 +19,7 @@ use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use phasegate_engine::digest::digest;
@@ -108,19 +107,18 @@ struct Door {
 }
 
 impl loopback::Door for Door {
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send {
-        async move {
-            let mut response = self.route(request).await;
-            let headers = response.headers_mut();
-            let set = |headers: &mut HeaderMap, name: HeaderName, value: &'static str| {
-                headers.insert(name, HeaderValue::from_static(value));
-            };
-            set(headers, CONTENT_SECURITY_POLICY, POLICY);
-            set(headers, X_CONTENT_TYPE_OPTIONS, "nosniff");
-            set(headers, REFERRER_POLICY, "no-referrer");
-            set(headers, CACHE_CONTROL, "no-store");
-            response
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let mut response = self.route(request).await;
+        let headers = response.headers_mut();
+        for (name, value) in [
+            (CONTENT_SECURITY_POLICY, POLICY),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (REFERRER_POLICY, "no-referrer"),
+            (CACHE_CONTROL, "no-store"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
         }
+        response
     }
 }
 

@@ -105,7 +105,7 @@ fn definition(project: &Project, name: &str, workflow: &str, kept: &str, report:
 fn checks(project: &Project, name: &str, workflow: &str, report: &mut Report) {
     let gate = Gate::new(project);
     let Ok(workflow) = gate.workflow(workflow) else { return };
-    let names: Vec<String> = workflow.checks().map(|check| check.name.to_string()).collect();
+    let names: Vec<String> = workflow.checks().map(|check| check.name.clone()).collect();
     for check in names.iter().filter(|check| !workflow.has_nothing_to_check(check)) {
         match gate.run_check(&workflow, check) {
             Ok(result) => {

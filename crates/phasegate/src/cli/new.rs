@@ -104,7 +104,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let template = chosen(options)?;
     let name = match &options.name {
         Some(name) => name.clone(),
-        None => asked(&format!("What is it called? [{}] ", template.name), &template.name)?,
+        None => asked(&format!("What is it called? [{}] ", template.name), template.name)?,
     };
     if plain_name(&name) != name || name.is_empty() {
         return Err(Failed(format!(
@@ -184,7 +184,7 @@ fn chosen(options: &Options) -> Result<Template, Failed> {
         Some(at) => all.get(at),
         None => all.iter().find(|it| it.name == answer),
     };
-    found.cloned().ok_or_else(|| Failed(format!("there is no template {answer:?}")))
+    found.copied().ok_or_else(|| Failed(format!("there is no template {answer:?}")))
 }
 
 /// Asks the person at the terminal; what stands for an empty answer.

@@ -84,6 +84,12 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             print::line("");
         }
     }
+    decision(&run.id.to_string(), line, options.all);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a decision: its answer, the rules behind it, and what was looked up.
+fn decision(run: &str, line: &Line, all: bool) {
     let way = if line.from == line.to {
         line.to.clone()
     } else {
@@ -92,7 +98,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let answer = paint(Paint::of(&line.answer), &line.answer.to_string());
     print::row(&format!(
         "{}: {} in phase {way}: {answer} ({})",
-        run.id,
+        run,
         line.event.name,
         when::ago(line.at)
     ));
@@ -105,7 +111,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         paint(Paint::Bold, "Rules, in the order in which they were tried")
     ));
     // Rules without an event run many times and mostly say no; what they changed is listed below.
-    let shown = |tried: &&Tried| options.all || tried.held || !tried.is_always();
+    let shown = |tried: &&Tried| all || tried.held || !tried.is_always();
     for tried in line.trace.tried.iter().filter(shown) {
         rule(tried);
     }
@@ -129,7 +135,6 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         print::line("");
         print::wrapped_row(&format!("note: {note}"), 6);
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// What a stop would be answered now.

@@ -389,9 +389,8 @@ fn ask(
     let (caller, asker) = tools.asker(gate, who)?;
     let question =
         question.ok_or_else(|| Refusal::new("invalid_params", "`question` is missing"))?;
-    let full = |run: String| match run.contains('/') {
-        true => run,
-        false => format!("{}/{run}", tools.workflow),
+    let full = |run: String| {
+        if run.contains('/') { run } else { format!("{}/{run}", tools.workflow) }
     };
     let found = gate.asking_run(&asker, run.map(full).as_deref())?;
     let asked = params([("question".to_string(), Json::from(question.as_str()))]);

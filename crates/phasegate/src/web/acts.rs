@@ -160,10 +160,10 @@ pub fn offered(gate: &Runs, run: &Found) -> Vec<Value> {
         let can = possible(gate, run);
         let actions = workflow.actions.iter().filter(|action| is_act(action));
         let actions = actions.filter(|action| can.contains(&action.name));
-        actions.map(|action| row(&action.name, &action.about, fields(action))).collect()
+        actions.map(|action| row(&action.name, &action.about, &fields(action))).collect()
     });
     let mut acts: Vec<Value> = own.unwrap_or_default();
-    let reason = vec![json!({ "name": "reason", "about": "Why, for the journal", "kind": "text" })];
+    let reason = [json!({ "name": "reason", "about": "Why, for the journal", "kind": "text" })];
     let (park, about) = match run.ledger.session.paused {
         Some(_) => ("resume", "Take the run up again."),
         None => ("pause", "Park the run: it holds nobody until it is resumed."),
@@ -171,16 +171,16 @@ pub fn offered(gate: &Runs, run: &Found) -> Vec<Value> {
     if gate.needs_you(run, &report).is_some() {
         let text =
             json!({ "name": "text", "about": "Your answer", "kind": "text", "needed": true });
-        acts.push(row("answer", "Answer what the agent, or the run, asks you.", vec![text]));
+        acts.push(row("answer", "Answer what the agent, or the run, asks you.", &[text]));
     }
-    acts.push(row(park, about, reason.clone()));
+    acts.push(row(park, about, &reason));
     if !acts.iter().any(|act| act["act"] == CANCEL) {
-        acts.push(row(CANCEL, "End the run for good.", reason));
+        acts.push(row(CANCEL, "End the run for good.", &reason));
     }
     acts
 }
 
-fn row(act: &str, about: &str, fields: Vec<Value>) -> Value {
+fn row(act: &str, about: &str, fields: &[Value]) -> Value {
     json!({ "act": act, "about": about, "fields": fields })
 }
 

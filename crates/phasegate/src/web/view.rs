@@ -5,7 +5,7 @@ use std::path::Path;
 use phasegate_engine::draw::{Format, draw};
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
-use phasegate_runtime::gate::{Found, Listed, Report, Runs};
+use phasegate_runtime::gate::{Found, Listed, Report, Runs, StandingGate};
 use phasegate_runtime::jobs::Record;
 use phasegate_runtime::journal;
 use phasegate_runtime::plain;
@@ -57,7 +57,7 @@ pub fn overview(project: &Project, gate: &Runs) -> Value {
     let last = |row: &Value| row["last"].as_str().unwrap_or_default().to_string();
     // The newest first; what belongs together is put together by the page.
     rows.sort_by_key(|row| std::cmp::Reverse(last(row)));
-    let gates: Vec<String> = gate.standing_gates().iter().map(|gate| gate.sentence()).collect();
+    let gates: Vec<String> = gate.standing_gates().iter().map(StandingGate::sentence).collect();
     let recent = fault_log::recent(Some(&project.root), 5);
     let name = project.root.file_name().map(|name| name.to_string_lossy().into_owned());
     json!({

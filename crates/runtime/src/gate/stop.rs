@@ -207,7 +207,6 @@ impl Gate<'_> {
     ) -> Result<Then<Progress>, GateError> {
         let Asking { stop, ours, seen } = *asking;
         let event = attempt.stop(stop.session.clone());
-        let found = open.run.found;
         let now = Timestamp::now();
         let foreign = standing(&open.run.ledger, stop.session.as_deref(), now) == Standing::Foreign;
         if open.run.ledger.session.cancelled.is_some() || foreign {
@@ -251,22 +250,8 @@ impl Gate<'_> {
             return Ok(pass(open, &event, answer));
         }
         let mut step = self.decide(&mut open, &event, &stop.told, attempt);
-        // What is still being made is not reviewed.
         open.run.ledger.session.waits.until = None;
-        let judges = judges(&step);
-        if stop.is_planning && starts_agent(&step) {
-            let why = words::sentence(&found.id.to_string(), &step.to, Because::PlanMode);
-            step.undo(Answer::waiting(Until::Human, why));
-        } else if judges && foreign {
-            let why = words::sentence(&found.id.to_string(), &step.to, Because::OtherHook);
-            step.wants = None;
-            step.answer = Answer::waiting(Until::External, why);
-        } else if judges
-            && let Some(answer) = wait(self.project, &mut open, stop.caused(), &step.to, now)
-        {
-            step.wants = None;
-            step.answer = answer;
-        }
+        self.postpone(&mut open, stop, foreign, &mut step, now);
         if let Some(then) = self.obtain(&mut open, attempt, &event, &mut step)? {
             return Ok(then);
         }
@@ -290,6 +275,32 @@ impl Gate<'_> {
         let new = new.filter(|_| step.changed);
         open.run.ledger.session.delivered.clone_from(&stop.delivery);
         self.commit(open, &event, step, new, attempt)
+    }
+
+    /// Puts off what the step would start: in plan mode, beside another hook that has told the agent to go on, and
+    /// while something is still being made that would be reviewed.
+    fn postpone(
+        &self,
+        open: &mut Open,
+        stop: &Stop,
+        foreign: bool,
+        step: &mut Step,
+        now: Timestamp,
+    ) {
+        let (run, judges) = (open.run.found.id.to_string(), judges(step));
+        if stop.is_planning && starts_agent(step) {
+            let why = words::sentence(&run, &step.to, Because::PlanMode);
+            step.undo(Answer::waiting(Until::Human, why));
+        } else if judges && foreign {
+            let why = words::sentence(&run, &step.to, Because::OtherHook);
+            step.wants = None;
+            step.answer = Answer::waiting(Until::External, why);
+        } else if judges
+            && let Some(answer) = wait(self.project, open, stop.caused(), &step.to, now)
+        {
+            step.wants = None;
+            step.answer = answer;
+        }
     }
 
     /// Counts a block, and lets the stop go where a limit is reached.
