@@ -258,7 +258,10 @@ fn mistakes_in_jobs_are_found_by_lint() {
     wrong(&format!("[job.j]\nkind = \"check\"\n{run}"), "`check` has a table of its own");
     wrong(&format!("[job.j]\ngives = \"verdict\"\n{run}"), "has a `prompt`, and `writes`");
     wrong(&format!("[job.j]\nalone = true\n{run}"), "a job in the background is not `alone`");
-    wrong(&format!("[job.j]\nbound = \"tree\"\n{run}"), "is waited for: add `waits = true`");
+    wrong(
+        &format!("[job.j]\nbound = \"tree\"\n{run}"),
+        "a job whose result holds for the tree is waited for",
+    );
     wrong("[job.j]\nkind = \"k\"", "it needs `run`, or a `prompt`");
     wrong(&format!("[job.k]\n{run}"), "there is no job `j`");
     wrong(&format!("[job.j]\n{run}\nrole = \"human\""), "an agent is a `worker` or a `reviewer`");

@@ -62,11 +62,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             failed.push(format!("cannot remove {}: {error}", path.display()));
         }
     }
-    if !options.user {
-        for folder in [".phasegate/workflows", ".phasegate"] {
-            // One with something in it stays.
-            let _ = std::fs::remove_dir(project.root.join(folder));
-        }
+    // A folder with something in it stays.
+    for path in &kept {
+        remove_empty(path, &project.root);
     }
     if !failed.is_empty() {
         return Err(Failed(failed.join("\nerror: ")));
