@@ -202,7 +202,7 @@ impl Model<'_> {
             graph.decisions += usize::from(taken.decided.is_some());
             if let Some(decided) = taken.step() {
                 queries.extend(decided.readings.iter().map(|reading| reading.query.clone()));
-                // An action that no rule is about leads nowhere; that a job has ended is so, whoever hears of it.
+                // An action that no rule is about leads nowhere; a job that has ended has ended, whether or not a rule hears of it.
                 if decided.unheard && step.is_action() {
                     continue;
                 }

@@ -123,7 +123,7 @@ impl Gate<'_> {
         };
         let mut text = serde_json::to_vec(&scene).ok()?;
         if let Some(rest) = redact.redacted(&text) {
-            // What is taken out may be more than the inside of a text: then nothing of it is kept.
+            // What is taken out may reach beyond a text: then nothing of it is kept.
             scene = serde_json::from_slice(&rest).ok()?;
             scene.redacted = true;
             text = serde_json::to_vec(&scene).ok()?;

@@ -191,7 +191,7 @@ fn advance(ledger: &mut Ledger, workflow: &Workflow, step: &Step) -> bool {
     let outer = workflow.outer();
     let outcome = outer.phase(&step.to).and_then(|phase| outer.get(phase).ends);
     let outcome = outcome.filter(|_| !ledger.is_left_by_hand(&step.to));
-    // What is withheld is no new baseline before a person has accepted it.
+    // What is withheld does not become the baseline before a person has accepted it.
     let is_withheld = ledger.tamper.is_open() && step.answer.outcome() != Some(Outcome::Done);
     if outcome.or(step.answer.outcome()) == Some(Outcome::Done) && !is_withheld {
         note_done(&mut ledger.session);

@@ -13,7 +13,7 @@ use crate::workspace::place::Place;
 
 impl Gate<'_> {
     /// Notes that a copy of the document lies in the worktree where the session works, once for each content. One that
-    /// git has checked out there, or that says the same, is no edit.
+    /// git has checked out there, or that says the same, is not an edit.
     pub(super) fn note_copy(&self, open: &mut Open) {
         let (root, site) = (&self.project.root, &self.project.site);
         let found = open.run.found;

@@ -464,7 +464,7 @@ fn answer_ended(
         };
         return Then::Write(open.run.keep(), Progress::Done(is_news.then_some(answered)));
     }
-    // The specification lets the agent stop in a final phase, whoever has set it. What it comes to, a person says.
+    // The specification lets the agent stop in a final phase even if somebody else has set it. A person says what that means.
     let change =
         open.run.ledger.tamper.changes.last().filter(|_| !derived).map(ToString::to_string);
     let answer = match change {
