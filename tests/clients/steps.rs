@@ -1,7 +1,7 @@
 //! What is done with every client, step by step; each is a column of the table.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -311,7 +311,10 @@ fn rights(bench: &Bench) -> String {
 /// files are.
 fn probe(bench: &Bench) -> PathBuf {
     let name = format!("probe-{}-{}", bench.kit.name, std::process::id());
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+    // A checkout below /tmp would be where temporary files are.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = if folder.starts_with("/tmp") { Path::new("/var/tmp") } else { folder };
+    folder.join(name)
 }
 
 /// The same over the Agent Client Protocol.
