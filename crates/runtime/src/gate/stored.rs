@@ -15,6 +15,9 @@ use crate::run::RunId;
 use crate::store::{Key, Version};
 use crate::witness::Witness;
 
+/// How often a ledger is read again before it is said to contradict its witness.
+const MAX_LOOKS: usize = 3;
+
 /// A ledger as it is stored.
 pub(super) enum Stored {
     None,
@@ -60,7 +63,13 @@ impl Runs<'_> {
     /// What the ledger of a run is instead of what the user's state folder remembers of it, where that
     /// contradicts it.
     pub fn contradiction(&self, found: &Found) -> Option<Tampered> {
-        contradiction(&self.project.root, &found.id, &found.ledger)
+        let root = &self.project.root;
+        let mut change = contradiction(root, &found.id, &found.ledger)?;
+        // A look takes no lock: another process may have written both between our two readings.
+        for _ in 0..MAX_LOOKS {
+            change = contradiction(root, &found.id, &self.refreshed(found).ledger)?;
+        }
+        Some(change)
     }
 
     /// What the journal knows of a run whose ledger is lost: above all that it was cancelled.
