@@ -35,7 +35,7 @@ growth:
 
 # Times of a hook beside a shell script and a Node script, in one run.
 perf:
-    cargo bench --profile dist --bench ratios --bench trees
+    cargo bench --profile dist --bench ratios --bench trees --bench fleet
 
 # The JSON schema of definitions, after a change of their types.
 schema:
@@ -48,6 +48,14 @@ deny:
 dist *ARGS:
     packaging/dist {{ARGS}}
 
+# How much the page adds to what is shipped: two links.
+page-size:
+    packaging/page-size
+
 # The picture in the README, from a session with the real client.
 picture:
     PHASEGATE_TEST_CLAUDE=install PHASEGATE_UPDATE_PICTURE=1 cargo test --test claude picture
+
+# The pictures of the page, from a real browser.
+pictures:
+    cargo build && tests/web/run target/*/debug/phasegate docs/pictures

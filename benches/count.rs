@@ -6,6 +6,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
 
+use crate::program::program;
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A call of the program: its arguments, and what it reads on stdin.
@@ -21,7 +23,7 @@ impl Call {
 
     /// Runs it; what it says on stdout.
     pub fn run(&self, folder: &Path) -> Result<String> {
-        let output = self.finish(folder, &mut Command::new(PROGRAM))?;
+        let output = self.finish(folder, &mut Command::new(program()))?;
         if !matches!(output.status.code(), Some(0 | 2)) {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             return Err(format!("{:?}: {}: {said}", self.args, output.status).into());
@@ -45,9 +47,6 @@ impl Call {
     }
 }
 
-/// The program that is measured.
-const PROGRAM: &str = env!("CARGO_BIN_EXE_phasegate");
-
 /// Whether instructions can be counted here.
 pub fn is_possible() -> bool {
     let valgrind = Command::new("valgrind").arg("--version").output();
@@ -64,7 +63,7 @@ pub fn skipped() -> ExitCode {
 /// How many instructions a call takes.
 pub fn instructions(folder: &Path, call: &Call) -> Result<u64> {
     let mut counted = Command::new("valgrind");
-    counted.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", PROGRAM]);
+    counted.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program());
     let output = call.finish(folder, &mut counted)?;
     let report = String::from_utf8(output.stderr)?;
     let line = report.lines().find_map(|line| line.split_once("Collected :"));

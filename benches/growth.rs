@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark reports")]
 
 mod count;
+mod program;
 mod project;
 
 use std::error::Error;

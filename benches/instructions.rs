@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark reports")]
 
 mod count;
+mod program;
 mod project;
 
 use std::error::Error;
@@ -56,7 +57,59 @@ fn use_of(root: &Path, tool: &str) -> Call {
     Call::new(&["hook", "pre-tool-use"], &asked.to_string())
 }
 
-const BUDGETS: [Budget; 11] = [
+/// What a client sends before it asks for anything.
+const HELLO: &str = concat!(
+    r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"b","version":"1"}}}"#,
+    "\n",
+    r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+    "\n",
+);
+
+/// A project with a task of twelve phases, and fifty others.
+fn tasks(folder: &Path) -> std::io::Result<()> {
+    let root = project(folder, None)?;
+    let phases: Vec<Value> = (0..12).map(|at| json!({ "name": format!("Phase {at}") })).collect();
+    let phases = Value::from(phases).to_string();
+    let create = ["phases", "create", "--title", "Web", "--tree", "shared", "--phases", &phases];
+    let created = Call::new(&create, "").run(&root);
+    created.map_err(|error| std::io::Error::other(error.to_string()))?;
+    let tasks = root.join(".phasegate/phases");
+    for number in 0..50 {
+        let other = tasks.join(format!("other-{number}"));
+        std::fs::create_dir_all(&other)?;
+        std::fs::copy(tasks.join("web/task.json"), other.join("task.json"))?;
+    }
+    Ok(())
+}
+
+/// A server that is started and asked so often where the task stands.
+fn reads(count: usize) -> Call {
+    let mut input = HELLO.to_string();
+    for id in 1..=count {
+        let params = json!({ "name": "get_phase_status", "arguments": { "run": "web" } });
+        let read = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+        input.push_str(&read.to_string());
+        input.push('\n');
+    }
+    Call::new(&["mcp"], &input)
+}
+
+const BUDGETS: [Budget; 13] = [
+    Budget {
+        name: "MCP: from the start to the first answer",
+        most: 11_500_000,
+        known: false,
+        made: tasks,
+        asks: Some(|_| reads(0)),
+    },
+    Budget {
+        name: "MCP: the same, and ten reads of a task beside fifty others",
+        // About 4.7 M each, of which two fifths compile texts and guards.
+        most: 60_000_000,
+        known: false,
+        made: tasks,
+        asks: Some(|_| reads(10)),
+    },
     Budget {
         name: "a tool that the phase denies",
         most: 1_500_000,
@@ -247,5 +300,12 @@ fn measure(budget: &Budget) -> Result<u64, Box<dyn Error>> {
             return Err(format!("the hook answered {said}").into());
         }
     }
-    instructions(root, &budget.asks.map_or(stop, |asks| asks(root)))
+    let call = budget.asks.map_or(stop, |asks| asks(root));
+    if !budget.known && budget.asks.is_some() {
+        let said = call.run(root)?;
+        if said.is_empty() || said.contains("\"error\"") {
+            return Err(format!("the server answered {said}").into());
+        }
+    }
+    instructions(root, &call)
 }

@@ -2,6 +2,8 @@
 //! committed files beside `git status`, and the first look at 100,000 uncommitted files beside `git add`.
 #![expect(clippy::print_stdout, reason = "a benchmark reports")]
 
+mod program;
+
 use std::error::Error;
 use std::io::Write;
 use std::path::Path;
@@ -111,7 +113,7 @@ fn project(files: usize) -> Result<tempfile::TempDir> {
 }
 
 fn command(root: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_phasegate"));
+    let mut command = Command::new(program::program());
     command.current_dir(root).env("HOME", root.join("home")).env("PHASEGATE_TRUST_ALL", "1");
     command
 }

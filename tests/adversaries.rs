@@ -103,8 +103,8 @@ fn sentences(row: &[Cell]) -> String {
 
 const INTRODUCTION: &str = "# Adversaries
 
-Scripted agents play against every built-in workflow and against a standing gate whose check is a script of the
-project, through the real hook, command line and MCP server. `tests/adversaries.rs` writes this page, and CI fails where
+Scripted agents play against every built-in workflow and against a gate whose check is a script of the
+project, where it stands and where it was started, through the real hook, command line and MCP server. `tests/adversaries.rs` writes this page, and CI fails where
 a cell differs. Each cell is computed from the answers, the journal and `status`; an honest agent, which does the work, is the
 control and ends as `done` everywhere.
 

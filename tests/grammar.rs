@@ -112,7 +112,7 @@ fn errors_are_one_form_for_programs() {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(1), ""));
     let shown = json(&ran);
     assert_eq!(shown["version"], 1);
-    assert_eq!(shown["error"]["code"], "failed");
+    assert_eq!(shown["error"]["code"], "no-such-run");
     assert!(shown["error"]["message"].as_str().unwrap().contains("there is no run"), "{shown}");
     let ran = scene.run(&["status", "--json", "--banana"]);
     assert_eq!(ran.code, Some(2));
@@ -124,6 +124,39 @@ fn errors_are_one_form_for_programs() {
         shown["error"]["hint"].as_str().unwrap().contains("Usage: phasegate status"),
         "{shown}"
     );
+}
+
+#[test]
+fn programs_tell_failures_apart_by_their_codes() {
+    let scene = scene();
+    scene.file(".phasegate/workflows/broken.toml", "name = \"broken\"\n");
+    let docs =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md"));
+    let docs = docs.unwrap();
+    for (args, code) in [
+        (vec!["why", "nothing"], "no-such-run"),
+        (vec!["draw", "nothing"], "no-such-workflow"),
+        (vec!["eject", "nothing"], "no-such-workflow"),
+        (vec!["demo", "nothing"], "no-such-workflow"),
+        (vec!["draw", "broken"], "invalid-definition"),
+        (vec!["trust", "broken"], "invalid-definition"),
+        (vec!["pause", "ship"], "not-permitted"),
+        (vec!["status", "--banana"], "usage"),
+    ] {
+        let args = [args, vec!["--json"]].concat();
+        let ran = scene.run(&args);
+        assert_eq!(json(&ran)["error"]["code"], code, "{args:?}: {ran:?}");
+        assert_eq!(ran.stderr, "", "{args:?}");
+    }
+    scene.ok(&["eject", "loop"]);
+    assert_eq!(json(&scene.run(&["eject", "loop", "--json"]))["error"]["code"], "exists");
+    let text = Scene::new().ok(&["schema", "error"]);
+    let schema: Value = serde_json::from_str(&text).unwrap();
+    let about = schema["$defs"]["Problem"]["properties"]["code"]["enum"].as_array().cloned();
+    for code in about.unwrap() {
+        let row = format!("| `{}` | ", code.as_str().unwrap());
+        assert!(docs.contains(&row), "docs/commands.md has no {code}");
+    }
 }
 
 #[test]

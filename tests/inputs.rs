@@ -94,6 +94,28 @@ fn what_the_workflow_wrote_is_a_part_of_the_tree_once_somebody_changes_it() {
     assert_eq!(runs(&scene), 2);
 }
 
+#[test]
+fn what_a_rule_writes_does_not_undo_what_was_checked() {
+    let scene = polish(0, "");
+    let gate = scene.read(".phasegate/workflows/polish/workflow.toml");
+    let gate = gate.replace(
+        r#"{ on = "stop", goto = "done","#,
+        r#"{ on = "stop", when = "not exists('reviews/plan.md')", write = { "reviews/plan.md" = "summary.md" }, block = "Read reviews/plan.md." },
+  { on = "stop", when = "not exists('NOTES.md')", block = "Write NOTES.md." },
+  { on = "stop", goto = "done","#,
+    );
+    scene.file(".phasegate/workflows/polish/workflow.toml", gate);
+    scene.by_hand(&["trust", "polish", "--yes"]);
+    scene.ok(&["cancel", "polish/polish"]);
+    scene.ok(&["polish", "start"]);
+    scene.stop().blocks("Read reviews/plan.md.");
+    scene.stop().blocks("Write NOTES.md.");
+    assert_eq!(runs(&scene), 1, "what the workflow writes is not a change of what was checked");
+    scene.file("reviews/plan.md", "changed by somebody else");
+    scene.stop().blocks("Write NOTES.md.");
+    assert_eq!(runs(&scene), 2);
+}
+
 /// A gate with more to do after its tests, so that their result is asked for again.
 const SHIP: &str = r#"
 name = "ship"

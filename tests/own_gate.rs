@@ -114,7 +114,7 @@ final = true
     assert!(denied.stdout.contains("Not possible now: A note of 1 letters"), "{denied:?}");
     assert_eq!(
         scene.ok_by_hand(&["review", "approve", "r", "--note", "good"]),
-        "review/r: accepted\nIt is now in phase approved\n"
+        "review/r: accepted, open → approved\n"
     );
     let state = scene.json(".phasegate/review/r.json");
     assert_eq!(

@@ -62,11 +62,20 @@ fn the_plugin_asks_by_one_line_which_every_version_of_its_client_runs() {
     let hooks: Value = serde_json::from_str(&read("plugin/hooks/hooks.json")).unwrap();
     let events = hooks["hooks"].as_object().unwrap();
     assert!(events.len() >= 6);
-    for hook in events.values().flat_map(|groups| groups[0]["hooks"].as_array().unwrap()) {
+    let groups = events.values().flat_map(|groups| groups.as_array().unwrap());
+    for hook in groups.flat_map(|group| group["hooks"].as_array().unwrap()) {
         assert_eq!(hook.get("args"), None, "{hook}");
         let line = hook["command"].as_str().unwrap();
         assert!(line.starts_with("\"${CLAUDE_PLUGIN_ROOT}/hooks/phasegate.sh\" hook "), "{line}");
     }
+    // One hook answers a stop, and has the time that a review takes. The other one waits beside the session.
+    let groups = events["Stop"].as_array().unwrap().iter();
+    let stops: Vec<&Value> = groups.flat_map(|group| group["hooks"].as_array().unwrap()).collect();
+    assert_eq!(stops.len(), 2);
+    assert_eq!(stops[0]["timeout"], 600);
+    assert_eq!(stops[0].get("asyncRewake"), None);
+    assert_eq!(stops[1]["asyncRewake"], true);
+    assert!(stops[1]["command"].as_str().unwrap().ends_with(" hook wake --client claude"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod crashes;
 mod guidance;
 pub mod mcp;
 mod overview;
+mod pruned;
 mod table;
 mod worktrees;
 

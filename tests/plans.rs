@@ -5,6 +5,7 @@ mod commands;
 mod light;
 mod runs;
 mod specification;
+mod texts;
 mod trouble;
 
 use std::os::unix::fs::PermissionsExt;

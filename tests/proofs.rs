@@ -25,10 +25,10 @@ rules = [
 final = true
 "#;
 
-const PROOF: &str = ".phasegate/proofs/ship.json";
+pub const PROOF: &str = ".phasegate/proofs/ship.json";
 
 /// A run that is done, and its work committed.
-fn done() -> Scene {
+pub fn done() -> Scene {
     let scene = Scene::new();
     scene.file(".phasegate/workflows/ship.toml", SHIP);
     scene.file("tests.sh", "test -e home/here\n");
@@ -54,7 +54,7 @@ fn done() -> Scene {
 }
 
 /// The same with its proof.
-fn proved() -> Scene {
+pub fn proved() -> Scene {
     let scene = done();
     let told = scene.ok_by_hand(&["prove", "ship/ship", "-o", PROOF, "--key", "home/key", "--yes"]);
     assert!(told.contains("the document before line"), "{told}");
@@ -145,7 +145,7 @@ fn another_tree_is_refused() {
     scene.git(&["commit", "-qm", "more"]);
     let ran = verified(&scene);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.stderr.contains("and this is tree"), "{ran:?}");
+    assert!(ran.stderr.contains("but this is tree"), "{ran:?}");
 }
 
 #[test]

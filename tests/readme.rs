@@ -125,3 +125,17 @@ fn the_versions_that_it_names_are_the_ones_that_were_run() {
     }
     assert!(count >= 7);
 }
+
+#[test]
+fn the_pictures_of_the_page_are_there_shown_and_made_by_the_test_in_a_browser() {
+    let read = |path: &str| std::fs::read_to_string(repository().join(path)).unwrap();
+    let (page, maker) = (read("docs/web.md"), read("tests/web/pictures.mjs"));
+    for name in ["web-inbox.png", "web-run.png", "web-why.png"] {
+        let bytes = std::fs::read(repository().join("docs/pictures").join(name)).unwrap();
+        assert!(bytes.starts_with(b"\x89PNG\r\n") && bytes.len() > 10_000, "{name}");
+        assert!(page.contains(&format!("](pictures/{name})")), "docs/web.md does not show {name}");
+        assert!(maker.contains(&format!("\"{name}\"")), "nothing makes {name}");
+    }
+    assert!(readme().contains("](docs/pictures/web-run.png)"), "README.md does not show the page");
+    assert!(read("justfile").contains("tests/web/run target/*/debug/phasegate docs/pictures"));
+}

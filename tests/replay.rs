@@ -104,8 +104,30 @@ fn a_rule_more_changes_nothing_where_it_does_not_fire() {
     assert_eq!((code, &told["same"]), (Some(0), &json!(3)), "{told:#}");
 }
 
+/// The scene of the last line, by its path, and what it says.
+fn last_scene(scene: &Scene) -> (std::path::PathBuf, Value) {
+    let line = scene.journal("ship/ship").pop().unwrap();
+    let name = line["basis"]["rules"]["scene"].as_str().unwrap().to_string();
+    let path = scene.path(&format!("{RUN}/evidence/{name}"));
+    let kept = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    (path, kept)
+}
+
+/// Changes the scene of the last line, which then has another name and another line.
+fn rewrite(scene: &Scene, change: impl Fn(&mut Value)) {
+    let (_, mut kept) = last_scene(scene);
+    change(&mut kept);
+    let text = kept.to_string();
+    let name = phasegate_engine::digest::digest(text.as_bytes());
+    scene.file(&format!("{RUN}/evidence/{name}"), text);
+    let mut lines = scene.journal("ship/ship");
+    lines.last_mut().unwrap()["basis"]["rules"]["scene"] = json!(name);
+    let lines: Vec<String> = lines.iter().map(|line| line.to_string() + "\n").collect();
+    scene.file(&format!("{RUN}/journal.jsonl"), lines.concat());
+}
+
 #[test]
-fn what_the_gate_made_of_an_answer_is_told_beside_it() {
+fn what_the_gate_made_of_an_answer_is_decided_again() {
     let scene = shipping("");
     scene.stop().blocks("Make");
     scene.stop_again().allows_saying("");
@@ -113,10 +135,107 @@ fn what_the_gate_made_of_an_answer_is_told_beside_it() {
     assert_eq!(line["answer"]["outcome"], "stuck");
     assert_eq!(line["basis"]["rules"]["answer"]["decision"], "block", "{line:#}");
     let (code, told) = replayed(&scene, &["ship/ship"]);
-    assert_eq!((code, &told["same"], &told["different"]), (Some(0), &json!(2), &json!([])));
+    assert_eq!((code, &told["same"], &told["recorded"]), (Some(0), &json!(2), &json!(0)));
+    assert_eq!((&told["different"], &told["decisions"]), (&json!([]), &json!(2)));
+    // With another definition, what its rules answer, and beside that what the gate answered then.
     scene.file("other.toml", SHIP.replace("Make", "Please make"));
     let shown = scene.ok(&["replay", "ship/ship", "--definition", "other.toml"]);
     assert!(shown.contains("; the gate answered ALLOW stuck"), "{shown}");
+    // One that insists more often blocks once more.
+    scene.file("other.toml", format!("patience = 3\n{SHIP}"));
+    let (code, told) = replayed(&scene, &["ship/ship", "--definition", "other.toml"]);
+    let line = &told["different"][0];
+    assert_eq!(
+        (code, &line["differs"]),
+        (Some(0), &json!(["what the gate makes of it"])),
+        "{told:#}"
+    );
+    assert_eq!(
+        (&line["was"]["outcome"], &line["now"]["decision"]),
+        (&json!("stuck"), &json!("block"))
+    );
+}
+
+#[test]
+fn the_reason_of_the_gate_is_weighed_again_and_not_believed() {
+    let scene = shipping("");
+    scene.stop().blocks("Make");
+    scene.stop_again().allows_saying("");
+    let (_, kept) = last_scene(&scene);
+    let why = &kept["gate"]["because"][0]["unchanged"];
+    assert_eq!(
+        (&why["after_block"], &why["last"]["blocks"]),
+        (&json!(true), &json!(1)),
+        "{kept:#}"
+    );
+    // Another document at the last block: then the agent had moved on, and was to be held.
+    rewrite(&scene, |kept| {
+        kept["gate"]["because"][0]["unchanged"]["last"]["document"] = json!("another");
+    });
+    let (code, told) = replayed(&scene, &["ship/ship"]);
+    assert_eq!((code, &told["same"]), (Some(0), &json!(1)), "{told:#}");
+    let line = &told["different"][0];
+    assert_eq!(
+        (&line["now"]["decision"], &line["opens"]),
+        (&json!("block"), &json!(false)),
+        "{told:#}"
+    );
+    // A version that kept no reasons leaves the answer on record.
+    rewrite(&scene, |kept| kept["gate"] = json!({ "tally": {} }));
+    let (_, told) = replayed(&scene, &["ship/ship"]);
+    assert_eq!((&told["same"], &told["recorded"]), (&json!(1), &json!(1)), "{told:#}");
+    let shown = scene.ok(&["replay", "ship/ship"]);
+    assert!(shown.contains("2 decisions: 1 same · 1 recorded · 0 different"), "{shown}");
+}
+
+#[test]
+fn limits_other_hooks_and_waits_are_decided_again() {
+    // A limit: the second block in a row is one too many.
+    let scene = shipping("[limits]\nblocks_in_a_row = 1\n");
+    scene.stop().blocks("Make");
+    scene.file("finished", "no\n");
+    scene.stop_again().allows_saying("limit of 1 blocks in a row");
+    let (_, kept) = last_scene(&scene);
+    assert_eq!(kept["gate"]["because"][0]["limit"]["limits"]["blocks_in_a_row"], 1, "{kept:#}");
+    let all = |scene: &Scene, same: usize| {
+        let (code, told) = replayed(scene, &["ship/ship"]);
+        assert_eq!(
+            (code, &told["same"], &told["recorded"]),
+            (Some(0), &json!(same), &json!(0)),
+            "{told:#}"
+        );
+    };
+    all(&scene, 2);
+    rewrite(&scene, |kept| {
+        kept["gate"]["because"][0]["limit"]["limits"]["blocks_in_a_row"] = json!(9);
+    });
+    let (_, told) = replayed(&scene, &["ship/ship"]);
+    assert_eq!(told["different"][0]["now"]["decision"], "block", "{told:#}");
+    // Another hook has told the agent to go on.
+    let scene = shipping("");
+    scene.stop_again().allows_saying("another hook");
+    let (_, kept) = last_scene(&scene);
+    assert_eq!(
+        kept["gate"]["because"],
+        json!([{ "other-hook": { "after_block": true, "ours": false } }])
+    );
+    all(&scene, 1);
+    // Background work is waited for, and only once.
+    let scene = shipping("");
+    let mut payload = scene.payload();
+    payload["background_tasks"] = json!([{ "id": "t1", "type": "subagent", "status": "running" }]);
+    scene.hook(&payload).allows_saying("background work");
+    let (_, kept) = last_scene(&scene);
+    assert_eq!(
+        kept["gate"]["because"][0]["waits"]["background"][0]["kind"], "sub-agent",
+        "{kept:#}"
+    );
+    all(&scene, 1);
+    rewrite(&scene, |kept| {
+        kept["gate"]["because"][0]["waits"]["waits"]["known"] = json!(["+t1"]);
+    });
+    let (_, told) = replayed(&scene, &["ship/ship"]);
+    assert_eq!(told["different"][0]["now"]["decision"], "block", "{told:#}");
 }
 
 #[test]
@@ -147,6 +266,24 @@ fn evidence_that_is_lost_or_was_changed_makes_a_line_unknown() {
     let (code, told) = replayed(&scene, &["ship/ship"]);
     assert_eq!((code, told["unknown"].as_array().unwrap().len()), (Some(0), 3), "{told:#}");
     assert_eq!((&told["same"], &told["different"]), (&json!(0), &json!([])));
+}
+
+#[test]
+fn what_is_too_large_is_not_kept_and_its_line_is_unknown() {
+    let large = |bytes: usize| "no ".repeat(bytes / 3);
+    // A file up to 256 kB, and the document up to 4 MB.
+    for (file, document, same) in [(200 << 10, 300 << 10, 1), (300 << 10, 0, 0), (0, 5 << 20, 0)] {
+        let scene = shipping("");
+        scene.file("finished", format!("no {}", large(file)));
+        let state = json!({ "phase": "working", "notes": large(document) });
+        scene.file("ship/ship.json", state.to_string());
+        scene.stop().blocks("Write `yes`");
+        let largest = pieces(&scene).iter().map(|it| it.metadata().unwrap().len()).max().unwrap();
+        assert!(largest < 4 << 20, "{largest}");
+        let (code, told) = replayed(&scene, &["ship/ship"]);
+        assert_eq!((code, &told["same"]), (Some(0), &json!(same)), "{told:#}");
+        assert_eq!(told["unknown"].as_array().unwrap().len(), 1 - same, "{told:#}");
+    }
 }
 
 #[test]

@@ -43,7 +43,7 @@ const PROMPT: &str = "Review the code. Write reviews/review-{{ state.reviews + 1
 /// The answer of the real client.
 const ANSWER: &str = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"It looks fine to me: PASS","session_id":"x","total_cost_usd":0.25,"structured_output":{"verdict":"VERDICT"}}"#;
 
-fn with_reviewer(script: &str) -> Scene {
+pub fn with_reviewer(script: &str) -> Scene {
     let scene = Scene::new();
     scene.file(".phasegate/workflows/polish/workflow.toml", GATE);
     scene.file(".phasegate/workflows/polish/prompts/review.md", PROMPT);
@@ -55,7 +55,7 @@ fn with_reviewer(script: &str) -> Scene {
 }
 
 /// A script that reads its prompt, writes the review, and prints the answer with a verdict.
-fn honest(verdict: &str) -> String {
+pub fn honest(verdict: &str) -> String {
     let answer = ANSWER.replace("VERDICT", verdict);
     format!(
         "cat > prompt-seen; echo \"$2\" >> models; echo reviewed > \"$1\"; echo noise >&2; echo '{answer}'\n"
@@ -64,6 +64,31 @@ fn honest(verdict: &str) -> String {
 
 fn state(scene: &Scene) -> serde_json::Value {
     scene.json(".phasegate/polish/polish.json")
+}
+
+#[test]
+fn a_cost_that_nobody_has_told_is_unknown() {
+    // As a client that tells nothing of cost does, and one that says 0.
+    for cost in ["", ",\"total_cost_usd\":0"] {
+        let silent = honest("FAIL").replace(",\"total_cost_usd\":0.25", cost);
+        assert_ne!(silent, honest("FAIL"));
+        let scene = with_reviewer(&silent);
+        scene.stop().blocks("post-1.md");
+        let jobs = scene.ok(&["jobs"]);
+        assert!(jobs.contains("unknown") && !jobs.contains('$'), "{jobs}");
+        let status = scene.ok(&["status"]);
+        assert!(status.contains("cost of agents and reviews: unknown (limit $100)"), "{status}");
+        let jobs: serde_json::Value = serde_json::from_str(&scene.ok(&["jobs", "--json"])).unwrap();
+        let told = jobs.to_string();
+        assert!(told.contains("\"micro_dollars\":null"), "{told}");
+        // Together with one that is told, it is a part.
+        scene.file("reviews/post-1.md", "fixed").file("reviewer.sh", honest("FAIL"));
+        scene.stop_again().blocks("post-2.md");
+        let status = scene.ok(&["status"]);
+        assert!(status.contains("$0.25 and an unknown part (limit $100)"), "{status}");
+        let jobs = scene.ok(&["jobs"]);
+        assert!(jobs.contains("$0.25"), "{jobs}");
+    }
 }
 
 #[test]

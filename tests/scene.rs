@@ -3,8 +3,11 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 
 use serde_json::{Value, json};
+
+use crate::postgres::server::shared;
 
 pub struct Scene {
     folder: tempfile::TempDir,
@@ -55,7 +58,31 @@ impl Scene {
     }
 
     pub fn read(&self, path: &str) -> String {
-        std::fs::read_to_string(self.path(path)).unwrap()
+        match self.kept_of(path) {
+            Some((run, "run.json")) if store().is_some() => self.ledger(run),
+            _ => std::fs::read_to_string(self.path(path)).unwrap(),
+        }
+    }
+
+    /// The run that a path is about where runs are files, and the file.
+    #[expect(clippy::unused_self, reason = "reads better where it is used")]
+    fn kept_of<'p>(&self, path: &'p str) -> Option<(&'p str, &'p str)> {
+        path.strip_prefix(".phasegate/runs/")?.rsplit_once('/')
+    }
+
+    /// The ledger of a run that a server keeps.
+    fn ledger(&self, run: &str) -> String {
+        let (workflow, name) = run.split_once('/').unwrap();
+        let root = self.root().canonicalize().unwrap();
+        let query = format!(
+            "SELECT convert_from(bytes, 'UTF8') FROM phasegate.value JOIN phasegate.run ON run = id \
+             WHERE kind = 'ledger' AND workflow = '{workflow}' AND name = '{name}' \
+             AND project LIKE '%:{}'",
+            root.display()
+        );
+        let url = store().unwrap();
+        let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+        shared().unwrap().sql(database, &query)
     }
 
     pub fn json(&self, path: &str) -> Value {
@@ -71,6 +98,9 @@ impl Scene {
         let mut command = Command::new(env!("CARGO_BIN_EXE_phasegate"));
         command.current_dir(self.root()).env_clear().env("HOME", self.path("home"));
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        if let Some(url) = store() {
+            command.env("PHASEGATE_STORE", url);
+        }
         command
     }
 
@@ -243,9 +273,21 @@ impl Scene {
     }
 
     pub fn journal(&self, run: &str) -> Vec<Value> {
-        let text =
-            std::fs::read_to_string(self.path(&format!(".phasegate/runs/{run}/journal.jsonl")));
-        text.unwrap_or_default().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let text = match store() {
+            None => {
+                let path = self.path(&format!(".phasegate/runs/{run}/journal.jsonl"));
+                std::fs::read_to_string(path).unwrap_or_default()
+            }
+            Some(_) => finish(self.spawn(self.logged(run), b"")).stdout,
+        };
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Prints the journal of a run, wherever that is.
+    fn logged(&self, run: &str) -> Command {
+        let mut command = self.command();
+        command.args(["log", run, "--json"]);
+        command
     }
 
     /// Every file below the project with its content, to see that nothing changed.
@@ -269,6 +311,22 @@ impl Scene {
         files.sort();
         files
     }
+}
+
+/// The server that runs are kept on, where the tests are run on one: `PHASEGATE_TEST_STORE=postgres`. Each scene is a
+/// project of its own there.
+fn store() -> Option<&'static str> {
+    static STORE: OnceLock<Option<String>> = OnceLock::new();
+    let made = || {
+        let is_wanted = std::env::var_os("PHASEGATE_TEST_STORE").is_some_and(|it| it == "postgres");
+        let server = if is_wanted { shared()? } else { return None };
+        let url = server.database();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_phasegate"));
+        command.args(["store", "migrate"]).env("PHASEGATE_STORE", &url);
+        assert!(command.status().unwrap().success());
+        Some(url)
+    };
+    STORE.get_or_init(made).as_deref()
 }
 
 /// The state document of [`Scene::with_triage`].
@@ -345,10 +403,43 @@ impl Said {
     }
 }
 
-/// With `PHASEGATE_TEST_REPLAY`, every test ends by deciding all lines of its journals again.
+impl Scene {
+    /// What the store tells other machines is what `status` says here, unless somebody has edited a document since.
+    fn compare_views(&self) {
+        let read = |args: &[&str]| serde_json::from_str::<Value>(&self.run(args).stdout);
+        let (Ok(status), Ok(store)) =
+            (read(&["status", "--all", "--json"]), read(&["store", "status", "--json"]))
+        else {
+            return;
+        };
+        let Some(project) = store["project"].as_str() else { return };
+        let Ok(fleet) = read(&["fleet", "--all", "--project", project, "--json"]) else { return };
+        for there in fleet["runs"].as_array().into_iter().flatten() {
+            let here = status["runs"].as_array().into_iter().flatten();
+            let Some(here) = here.into_iter().find(|here| here["run"] == there["run"]) else {
+                continue;
+            };
+            if here["phase"] != there["phase"] {
+                continue;
+            }
+            assert_eq!(there["condition"], here["condition"], "{there}\n{here}");
+            let told = [&here["problem"], &here["needs_you"]].into_iter().find(|it| !it.is_null());
+            assert!(told.is_none_or(|told| told == &there["needs"]), "{there}\n{here}");
+        }
+    }
+}
+
+/// With `PHASEGATE_TEST_REPLAY`, every test ends by deciding all lines of its journals again; with
+/// `PHASEGATE_TEST_FLEET`, on a server, by asking whether other machines are told what `status` says.
 impl Drop for Scene {
     fn drop(&mut self) {
-        if std::env::var_os("PHASEGATE_TEST_REPLAY").is_none() || std::thread::panicking() {
+        if std::thread::panicking() {
+            return;
+        }
+        if std::env::var_os("PHASEGATE_TEST_FLEET").is_some() {
+            self.compare_views();
+        }
+        if std::env::var_os("PHASEGATE_TEST_REPLAY").is_none() {
             return;
         }
         let ran = self.run(&["replay", "--all", "--json"]);

@@ -93,3 +93,63 @@ fn a_status_fits_on_one_screen() {
     let shown = plain(&on_screen(&scene, 100, 24, &["status", "--all"], &[]));
     assert!(shown.contains("triage/r0 ") && shown.contains("triage/r19 "), "{shown}");
 }
+
+#[test]
+fn the_status_of_a_run_draws_where_it_is_and_has_been() {
+    let scene = Scene::new();
+    scene.file(
+        ".phasegate/workflows/notes.toml",
+        r#"name = "notes"
+about = "Notes, then a person."
+initial = "writing"
+[action.approve]
+about = "Let it go out"
+[phase.writing]
+rules = [
+  { on = "stop", when = "not exists('NOTES.md')", block = "Write NOTES.md." },
+  { on = "stop", goto = "asking", allow = "waiting", until = "human" },
+]
+[phase.asking]
+rules = [
+  { on = "approve", goto = "done" },
+  { on = "stop", when = "not exists('NOTES.md')", goto = "writing" },
+  { on = "stop", allow = "waiting", until = "human" },
+]
+[phase.done]
+final = true
+"#,
+    );
+    scene.ok(&["start", "notes"]);
+    scene.stop();
+    scene.file("NOTES.md", "x");
+    scene.stop();
+    std::fs::remove_file(scene.path("NOTES.md")).unwrap();
+    scene.stop();
+    let wide = plain(&on_screen(&scene, 100, 50, &["status", "notes"], &[]));
+    let (_, drawn) = wide.split_once("\n\n").unwrap();
+    insta::assert_snapshot!(drawn.trim_end(), @r"
+      ┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
+      ┃ ● writing                     ┃
+    ┏▶┃ blocks, waits                 ┃
+    ┃ ┃ 2 visits · < 1 min · 2 blocks ┃
+    ┃ ┗━━━━━━━━━━━━━━━┬━━━━━━━━━━━━━━━┛
+    ┃                 ▼
+    ┃ ╭───────────────────────────────╮
+    ┗━│ asking                        │
+      │ waits                         │
+      │ 1 visit · < 1 min             │
+      ╰───────────────┬───────────────╯
+                      ▼
+      ╔═══════════════════════════════╗
+      ║ done                          ║
+      ║ end: done                     ║
+      ║                               ║
+      ╚═══════════════════════════════╝
+    ");
+    assert_eq!(scene.ok(&["draw", "notes", "--run", "notes"]).trim_end(), drawn.trim_end());
+    // Where it does not fit, the rest is shown without it; so is what is not about one run.
+    for (columns, args) in [(30, vec!["status", "notes"]), (100, vec!["status"])] {
+        let shown = on_screen(&scene, columns, 50, &args, &[]);
+        assert!(shown.contains("notes/notes") && !shown.contains('╭'), "{shown}");
+    }
+}

@@ -279,6 +279,69 @@ fn capped_it_begins_again_only_after_a_prompt() {
     session.stops().blocks("The tests fail.");
 }
 
+/// A gate whose reviewer is paid, and finds something each time.
+const JUDGED: &str = r#"
+name = "judged"
+about = "No stop before a review that finds nothing."
+initial = "working"
+standing = true
+reentry = "always"
+
+[state]
+phase = "string"
+reviews = { type = "integer", default = 0 }
+
+[reviewer.code]
+prompt = "review.md"
+writes = "reviews/review-{{ state.reviews + 1 }}.md"
+run = ["sh", "-c", "cat > /dev/null; echo x >> ran; mkdir -p reviews; echo No. > \"$1\"; cat answer.json", "sh", "reviews/review-{{ state.reviews + 1 }}.md"]
+timeout = "20s"
+
+[phase.working]
+rules = [
+  { on = "review-finished", set = { "state.reviews" = "state.reviews + 1" } },
+  { on = "stop", when = "state.reviews > 0 and not exists('reviews/post-' ~ state.reviews ~ '.md')", block = "Answer review {{ state.reviews }}." },
+  { on = "stop", review = "code" },
+]
+
+[phase.done]
+final = true
+"#;
+
+#[test]
+fn with_its_budget_spent_it_begins_again_only_after_a_prompt() {
+    let scene = cloned();
+    std::fs::remove_file(scene.path(".phasegate/workflows/ship.toml")).unwrap();
+    scene.file(".phasegate/workflows/judged/workflow.toml", JUDGED);
+    scene.file(".phasegate/workflows/judged/prompts/review.md", "Review.");
+    let answer = json!({
+        "type": "result", "is_error": false, "total_cost_usd": 0.6, "num_turns": 1,
+        "structured_output": { "verdict": "FAIL" },
+    });
+    scene.file("answer.json", answer.to_string());
+    let limits = "[workflow.judged.limits]\ndollars = 1\nsame_reason = 0\n";
+    scene.file("home/.config/phasegate/config.toml", limits);
+    scene.git(&["add", "."]);
+    scene.git(&["commit", "-q", "-m", "judged"]);
+    scene.ok_by_hand(&["trust", "judged", "--yes"]);
+    let session = Session::begins(&scene, "s1");
+    session.hears("Change it.").uses("Edit");
+    scene.file("src/a.rs", "changed\n");
+    session.stops().blocks("Answer review 1.");
+    scene.file("reviews/post-1.md", "Answered.\n");
+    session.uses("Edit").stops_again().allows_saying("limit of 1 dollars");
+    assert_eq!(runs(&scene), 2);
+    assert!(scene.ok(&["status"]).contains("budget in phase working"));
+    // Nothing more is bought, whatever is changed, before a person has spoken.
+    scene.file("src/a.rs", "changed again\n");
+    session.uses("Edit").stops().allows_saying("limit of 1 dollars");
+    assert_eq!(runs(&scene), 2);
+    std::fs::remove_dir_all(scene.path("reviews")).unwrap();
+    session.hears("Go on.").uses("Edit");
+    session.stops().blocks("Answer review 1.");
+    assert_eq!(runs(&scene), 3);
+}
+
 #[test]
 fn only_people_switch_it_off_for_a_session_or_for_the_project() {
     let scene = guarded();

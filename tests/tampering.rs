@@ -511,3 +511,67 @@ fn what_others_may_change_stands_and_is_shown() {
     assert_eq!(scene.json(path)["most"], 0);
     scene.file("NOTES.md", "").stop().allows_saying("does not count as done");
 }
+
+/// A gate whose check is a script, as a person starts it.
+fn started_with_script(on_tamper: &str) -> Scene {
+    let scene = Scene::new();
+    let gate = r#"
+name = "ship"
+about = "No stop before the tests pass."
+initial = "working"
+[check.tests]
+run = ["sh", "./test.sh", "report.md"]
+guards = ["ci/*.sh"]
+[phase.working]
+rules = [
+  { on = "stop", when = "not check.tests.ok", block = "The tests fail." },
+  { on = "stop", goto = "done", allow = "done" },
+]
+[phase.done]
+final = true
+"#;
+    scene.file(".phasegate/workflows/ship.toml", format!("{on_tamper}{gate}"));
+    scene.file("test.sh", "sh ci/part.sh && test -e report.md\n").file("ci/part.sh", "exit 0\n");
+    scene.ok_by_hand(&["trust", "ship", "--yes"]);
+    scene.ok_by_hand(&["start", "ship"]);
+    scene.stop().blocks("The tests fail.");
+    scene
+}
+
+#[test]
+fn a_started_run_whose_checks_were_edited_is_done_when_a_person_has_seen_it() {
+    // What the check looks for and was not there is the agent's to make.
+    let scene = started_with_script("");
+    scene.file("report.md", "").stop().allows_saying("is done");
+    for file in ["test.sh", "ci/part.sh"] {
+        let scene = started_with_script("");
+        scene.file(file, "exit 0 # well\n").file("report.md", "");
+        let said = scene.stop();
+        said.allows_saying("does not count as done");
+        said.allows_saying(&format!("`{file}` was changed from what the checks rested on before"));
+        let status = scene.ok(&["status", "ship/ship"]);
+        assert!(!status.contains("done in phase done"), "{status}");
+        scene.by_hand(&["accept", "ship/ship", "--reason", "I have looked at it"]);
+        let status = scene.ok(&["status", "ship/ship"]);
+        assert!(status.contains("done in phase done"), "{status}");
+    }
+    // One that is gone has changed, too; and one that was put back has not.
+    let scene = started_with_script("");
+    std::fs::remove_file(scene.path("ci/part.sh")).unwrap();
+    scene.file("test.sh", "exit 0\n").file("report.md", "");
+    scene.stop().allows_saying("`test.sh` was changed");
+    let scene = started_with_script("");
+    scene.file("ci/part.sh", "exit 1\n").file("report.md", "").stop().blocks("The tests fail.");
+    scene.file("ci/part.sh", "exit 0\n").stop_again().allows_saying("is done");
+}
+
+#[test]
+fn a_started_run_that_holds_is_told_of_an_edited_check_once() {
+    let scene = started_with_script("on_tamper = \"hold\"\n");
+    scene.file("test.sh", "exit 0\n").file("report.md", "");
+    scene.stop().blocks("Run ship/ship cannot end: `test.sh` was changed");
+    scene.by_hand(&["accept", "ship/ship", "--reason", "fine"]);
+    scene.stop().allows_saying("is done");
+    let scene = started_with_script("on_tamper = \"rules\"\n");
+    scene.file("test.sh", "exit 0\n").file("report.md", "").stop().allows_saying("is done");
+}

@@ -325,6 +325,27 @@ fn a_corrupt_state_is_not_written_over() {
     assert_eq!(tasks.scene.read(&format!("{DIR}/state.json")), "{\"phase\": \"planning\", ");
 }
 
+/// The state of the specification's own example, which another tool may have written.
+#[test]
+fn the_example_of_the_specification_is_a_state() {
+    let tasks = Tasks::new();
+    let actors = json!({
+        "planning": { "round": 3, "status": "workshop" },
+        "codegen": { "status": "pending" },
+        "review": { "status": null },
+        "test": { "status": null },
+    });
+    let state = json!({ "phase": "codegen", "actors": actors, "owner": "somebody" });
+    tasks.scene.file(".phasegate/tasks/other/state.json", state.to_string());
+    let shown = tasks.ok(&["status", "other"]);
+    assert!(shown.contains("Phase codegen") && shown.contains("plan_review: possible"), "{shown}");
+    tasks.ok(&["next", "other"]);
+    let now = tasks.scene.json(".phasegate/tasks/other/state.json");
+    assert_eq!((&now["phase"], &now["owner"]), (&json!("plan_review"), &json!("somebody")));
+    assert_eq!(now["actors"]["planning"], json!({ "round": 3, "status": "workshop" }));
+    assert_eq!(now["actors"]["codegen"]["status"], "plan_unclear");
+}
+
 #[test]
 fn an_override_is_for_people_and_leaves_its_reason() {
     let tasks = Tasks::new();

@@ -158,3 +158,41 @@ fn a_rule_keeps_an_agent_from_calling_a_task_done() {
     scene.file("CODE", "x");
     scene.stop_again().allows_saying("is done");
 }
+
+#[test]
+fn a_rule_keeps_a_teammate_from_going_idle() {
+    let scene = Scene::new();
+    let definition = r#"
+name = "team"
+about = "Nobody goes idle before the tests are written."
+initial = "working"
+[phase.working]
+rules = [
+  { on = "teammate-idle", when = "not exists('TESTED')", block = "{{ params.teammate }} of {{ params.team }}: write the tests." },
+  { on = "stop", when = "not exists('TESTED')", block = "Test." },
+  { on = "stop", goto = "done", allow = "done" },
+]
+[phase.done]
+final = true
+"#;
+    scene.file(".phasegate/workflows/team.toml", definition);
+    scene.git(&["init", "-q"]);
+    scene.ok(&["init", "--client", "claude"]);
+    let settings = scene.json(".claude/settings.json");
+    let hook = &settings["hooks"]["TeammateIdle"][0]["hooks"][0];
+    assert_eq!(hook["args"], json!(["hook", "teammate-idle", "--client", "claude"]));
+    scene.ok(&["team", "start", "--name", "x"]);
+    let idles = |session: &str| {
+        let teammate = json!({ "teammate_name": "Ada", "team_name": "compilers" });
+        scene.hook_of("teammate-idle", session, &teammate)
+    };
+    // Whose run it is, the first stop tells.
+    idles("s1").allows();
+    scene.stop().blocks("Test.");
+    idles("s1").blocks("Ada of compilers: write the tests.");
+    assert_eq!(scene.journal("team/x").pop().unwrap()["event"]["name"], "teammate-idle");
+    idles("s1").allows_saying("nothing has changed since it was told to go on");
+    idles("s2").allows();
+    scene.file("TESTED", "");
+    idles("s1").allows();
+}

@@ -145,3 +145,70 @@ fn a_document_of_another_tool_is_triaged_to_its_end() {
     scene.file("plans/g/task.md", "the task");
     scene.stop_again().allows_saying("every group has its task");
 }
+
+/// Only the rules move the phase: one that somebody else has set ahead is put back, and one that was set back comes
+/// forward again by what is there.
+#[test]
+fn the_phase_goes_forward_and_only_by_the_rules() {
+    let place = ".phasegate/triage/web_triage.json";
+    let scene = Scene::with_triage(2);
+    scene.stop().blocks("2 of 2 entries");
+    let mut state = scene.json(place);
+    state["phase"] = json!("fix-planning");
+    scene.file(place, state.to_string());
+    let said = scene.stop_again();
+    said.blocks("2 of 2 entries");
+    assert!(said.told().unwrap().contains("it was put back"), "{said:?}");
+    assert_eq!(scene.json(place)["phase"], "triage");
+    let scene = Scene::new();
+    let found =
+        json!({ "status": "completed", "result": { "is_true_positive": false, "group_id": "g" } });
+    let stage = json!({ "status": "completed" });
+    let mut state = json!({ "phase": "fix-planning", "entries": [found, found], "aggregation": stage, "meta_review": stage });
+    scene.file(place, state.to_string());
+    scene.stop().blocks("0/5 plans");
+    state["phase"] = json!("triage");
+    scene.file(place, state.to_string());
+    scene.stop_again().blocks("0/5 plans");
+    assert_eq!(scene.json(place)["phase"], "fix-planning");
+}
+
+#[test]
+fn the_report_names_groups_of_one() {
+    let scene = Scene::new();
+    let found = |group: &str| json!({ "status": "completed", "result": { "is_true_positive": false, "group_id": group } });
+    let state =
+        json!({ "phase": "meta-review", "entries": [found("many"), found("many"), found("one")] });
+    scene.file(".phasegate/triage/web_triage.json", state.to_string());
+    let report = scene.ok(&["triage", "report", "web"]);
+    let told = "With one false positive each, and so without a fix plan: one.";
+    assert!(report.contains(told), "{report}");
+    let report: Value =
+        serde_json::from_str(&scene.ok(&["triage", "report", "web", "--json"])).unwrap();
+    assert_eq!(report["single_groups"], json!(["one"]));
+}
+
+/// The texts and the plugin name the same seven sub-agents, as the specification does.
+#[test]
+fn the_plugin_has_the_agents_that_the_texts_name() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+    let names = [
+        "triage-investigator",
+        "triage-aggregator",
+        "triage-rule-reviewer",
+        "fix-planner",
+        "plan-synthesizer",
+        "plan-reviewer",
+        "task-writer",
+    ];
+    let texts = std::fs::read_dir(format!("{root}workflows/triage/prompts")).unwrap().flatten();
+    let texts: String =
+        texts.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect();
+    for name in names {
+        assert!(texts.contains(&format!("**{name}**")), "no text names {name}");
+        let agent = std::fs::read_to_string(format!("{root}plugin/agents/{name}.md")).unwrap();
+        assert!(agent.contains(&format!("name: {name}\n")), "{agent}");
+    }
+    let agents = std::fs::read_dir(format!("{root}plugin/agents")).unwrap().count();
+    assert_eq!((texts.matches("**").count() / 2, agents), (7, 7));
+}

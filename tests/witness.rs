@@ -69,6 +69,46 @@ fn a_ledger_and_a_journal_that_vanish_together_leave_a_trace() {
 }
 
 #[test]
+fn where_a_workflow_holds_a_deleted_ledger_opens_no_gate() {
+    for (on_tamper, holds) in [("tell", false), ("hold", true)] {
+        let scene = Scene::new();
+        scene.file(
+            ".phasegate/workflows/w.toml",
+            format!(
+                r#"
+name = "w"
+about = "a"
+document = "w/*.json"
+initial = "a"
+on_tamper = "{on_tamper}"
+[phase.a]
+rules = [
+  {{ on = "stop", when = "not exists('ok')", block = "make ok" }},
+  {{ on = "stop", goto = "b", allow = "done" }},
+]
+[phase.b]
+final = true
+"#
+            ),
+        );
+        scene.ok(&["start", "w"]);
+        scene.stop().blocks("make ok");
+        std::fs::remove_dir_all(scene.path(".phasegate/runs")).unwrap();
+        // The agent was told to go on: by a block that nothing but the witness remembers.
+        let said = scene.stop_again();
+        let told = "`ledger` was changed from that of line 2 to nothing, and not by Phasegate";
+        assert!(said.told().unwrap_or_default().contains(told), "{said:?}");
+        if holds {
+            said.blocks("make ok");
+            scene.file("ok", "");
+            scene.stop_again().blocks("Run w/w cannot end: `ledger` was changed");
+        } else {
+            said.allows_saying("hook");
+        }
+    }
+}
+
+#[test]
 fn a_ledger_and_a_journal_that_are_set_back_are_told() {
     let scene = held();
     let old = (scene.read(LEDGER), scene.read(JOURNAL));

@@ -27,7 +27,7 @@ pub struct Stage {
     pub claim: Option<(&'static str, &'static str)>,
 }
 
-pub const STAGES: [Stage; 6] = [LOOP, PLAN, TASK, TRIAGE, PHASES, STANDING];
+pub const STAGES: [Stage; 7] = [LOOP, PLAN, TASK, TRIAGE, PHASES, STANDING, STARTED];
 
 /// Consent, as a person gives it.
 fn trust(play: &Play, name: &str) {
@@ -354,4 +354,22 @@ const STANDING: Stage = Stage {
     ],
     tool: None,
     claim: None,
+};
+
+/// The same gate, where a person has started a run of it.
+const STARTED: Stage = Stage {
+    name: "a started gate",
+    prepare: |play| {
+        play.scene.file(".phasegate/workflows/ship.toml", SHIP.replace("standing = true\n", ""));
+        trust(play, "ship");
+    },
+    begin: |play| {
+        play.scene.ok_by_hand(&["start", "ship"]);
+    },
+    run: "ship/ship",
+    finish: |play| {
+        edit_json(play, ".phasegate/ship/ship.json", |state| state["phase"] = json!("done"));
+    },
+    for_people: &[&["pause", "ship/ship"], &["accept", "ship/ship", "--reason", "x"]],
+    ..STANDING
 };

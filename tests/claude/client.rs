@@ -29,7 +29,7 @@ pub fn find() -> Option<&'static Path> {
     let choice = std::env::var_os(CHOICE).filter(|choice| !choice.is_empty());
     let found = FOUND.get_or_init(|| match choice.as_deref().and_then(|it| it.to_str()) {
         None => Err(format!("{CHOICE}=install fetches it")),
-        Some("install" | "required") => install(),
+        Some("install" | "required") => install(VERSION),
         Some(program) => Ok(PathBuf::from(program)),
     });
     let why = match found {
@@ -43,14 +43,23 @@ pub fn find() -> Option<&'static Path> {
     None
 }
 
-/// Installs the client, once for all tests, and keeps it.
-fn install() -> Result<PathBuf, String> {
+/// Another version of the client; none, said visibly, where it cannot be had. It is asked for after [`find`].
+pub fn find_version(version: &str) -> Option<PathBuf> {
+    let found = install(version);
+    if let Err(why) = &found {
+        npm::skip(&format!("claude: Claude Code {version} is not there: {why}"));
+    }
+    found.ok()
+}
+
+/// Installs a version of the client, once for all tests, and keeps it.
+fn install(version: &str) -> Result<PathBuf, String> {
     let program = Path::new("node_modules/@anthropic-ai")
         .join(format!("claude-code-{}", platform()?))
         .join("claude");
-    let package = format!("@anthropic-ai/claude-code@{VERSION}");
+    let package = format!("@anthropic-ai/claude-code@{version}");
     // The tests of all clients have it from the same place.
-    Ok(npm::install(&format!("claude-{VERSION}"), &[&package], &program)?.join(program))
+    Ok(npm::install(&format!("claude-{version}"), &[&package], &program)?.join(program))
 }
 
 /// The name of this system in the names of packages.
@@ -100,6 +109,12 @@ impl<'a> Session<'a> {
     /// A session that leads many others, which all need their time on a small machine.
     pub fn within(mut self, timeout: Duration) -> Session<'a> {
         self.timeout = timeout;
+        self
+    }
+
+    /// In another folder than the project's.
+    pub fn at(mut self, folder: &Path) -> Session<'a> {
+        self.command.current_dir(folder);
         self
     }
 

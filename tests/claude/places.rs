@@ -100,3 +100,46 @@ fn a_worktree_with_a_project_of_its_own_is_one() {
     assert!(scene.answers("notes/x").is_empty());
     scene.end();
 }
+
+#[test]
+fn a_project_in_an_added_folder_answers_after_a_run_was_begun_there() {
+    let Some(scene) = Scene::new() else { return };
+    scene.record_hooks();
+    let other = scene.beside("other");
+    std::fs::create_dir_all(other.join(".phasegate/workflows")).unwrap();
+    std::fs::write(other.join(".phasegate/workflows/notes.toml"), NOTES).unwrap();
+    scene.git(&["init", "--quiet", other.to_str().unwrap()]);
+    let api = Api::start(obedient);
+    let at_work = |prompt: &str| {
+        let before = scene.fired_stops().len();
+        let session = Session::new(&scene, &api, prompt).with_init();
+        session.arg("--add-dir").arg(&other).run().result();
+        scene.fired_stops().split_off(before)
+    };
+    let folder = other.display();
+    let stops = at_work(&format!("RUN cd {folder} && echo x > a.txt"));
+    assert_eq!(real(stops[0].cwd()), real(&other), "{stops:?}");
+    assert_eq!(stops[0].block(), None, "{stops:?}");
+    let stops = at_work(&format!("RUN cd {folder} && phasegate notes start --name y"));
+    assert_eq!(stops[0].block(), Some("Write NOTES.md."), "{stops:?}");
+    assert_eq!(scene.faults(), Vec::<String>::new());
+    scene.assert_quiet();
+}
+
+#[test]
+fn a_session_that_begins_outside_is_held_by_the_project_in_which_it_works() {
+    let Some(scene) = Scene::new() else { return };
+    scene.file(".phasegate/workflows/notes.toml", format!("standing = true\n{NOTES}"));
+    scene.ok_by_hand(&["trust", "notes", "--yes"]);
+    scene.commit().record_hooks();
+    scene.ok(&["init", "--user", "--client", "claude"]);
+    let api = Api::start(obedient);
+    let outside = scene.beside("tmp");
+    let prompt = format!("RUN cd {} && echo x > a.txt", scene.root().display());
+    let session = Session::new(&scene, &api, &prompt).at(&outside);
+    session.arg("--add-dir").arg(scene.root()).run().result();
+    let stops = scene.fired_stops();
+    assert_eq!(real(stops[0].cwd()), real(scene.root()), "{stops:?}");
+    assert_eq!(stops[0].block(), Some("Write NOTES.md."), "{stops:?}");
+    scene.end();
+}

@@ -81,7 +81,7 @@ fn a_mistake_in_a_repository_is_put_right_from_new_to_accept() {
     assert_eq!(scene.read(&format!("{TASK}/code/files/greeting.sh")), "echo \"Hello, $1\"\n");
     let page = scene.ok_by_hand(&["task", "status", "greet"]);
     for part in
-        ["- greeting.sh +1 -1", "- code: ok, the configured reviewer", "passed at", "- nothing"]
+        ["- greeting.sh +1 -1", "- code: ok (the configured reviewer)", "passed at", "- nothing"]
     {
         assert!(page.contains(part), "{part} is not in {page}");
     }

@@ -32,8 +32,28 @@ impl<'a> Terminal<'a> {
         Terminal::open_sized(scene, api, args, terminal::USUAL)
     }
 
+    /// The same, with these variables, which the hooks have too.
+    pub fn open_with(
+        scene: &'a Scene,
+        api: &Api,
+        args: &[&str],
+        env: &[(&str, &str)],
+    ) -> Terminal<'a> {
+        Terminal::start(scene, api, args, env, terminal::USUAL)
+    }
+
     /// The same, in a terminal of some size.
     pub fn open_sized(scene: &'a Scene, api: &Api, args: &[&str], size: Size) -> Terminal<'a> {
+        Terminal::start(scene, api, args, &[], size)
+    }
+
+    fn start(
+        scene: &'a Scene,
+        api: &Api,
+        args: &[&str],
+        env: &[(&str, &str)],
+        size: Size,
+    ) -> Terminal<'a> {
         let before = json!({
             "hasCompletedOnboarding": true, "bypassPermissionsModeAccepted": true, "theme": "dark",
             "customApiKeyResponses": { "approved": ["dummy"], "rejected": [] },
@@ -46,7 +66,7 @@ impl<'a> Terminal<'a> {
             std::fs::write(config, before.to_string()).unwrap();
         }
         let mut command = scene.client(api);
-        command.env("TERM", "xterm-256color");
+        command.env("TERM", "xterm-256color").envs(env.iter().copied());
         command.args(["--dangerously-skip-permissions", "--model", "sonnet"]).args(args);
         let (person, line) = terminal::open_sized(size);
         let began = scene.fired().len();
@@ -74,6 +94,18 @@ impl<'a> Terminal<'a> {
         });
         self.settle();
         self.scene.fired_stops().split_off(before)
+    }
+
+    /// Waits until its stops are as they should be, though nobody types anything; the stops behind the first ones.
+    #[track_caller]
+    pub fn goes_on(&mut self, after: usize, is_there: impl Fn(&[Fired]) -> bool) -> Vec<Fired> {
+        let scene = self.scene;
+        self.wait("it does not go on", || {
+            let stops = scene.fired_stops();
+            stops.len() > after && is_there(&stops)
+        });
+        self.settle();
+        self.scene.fired_stops().split_off(after)
     }
 
     /// Clears the conversation: that is another session.

@@ -90,6 +90,10 @@ fn silent(out: &str) -> String {
 fn answered(out: &str) -> String {
     let refused = Regex::new(r"(?m)^[a-z]+/[a-z]+: DENY: ").unwrap();
     let out = refused.replace_all(out, "Not possible now: ");
+    // And the phase that it led to on a line of its own, without the one before.
+    let stepped =
+        r"(?m)^([a-z]+/[a-z]+): (ALLOW\nIt is now in phase |accepted, ([a-z_-]+ → |in phase ))";
+    let out = Regex::new(stepped).unwrap().replace_all(&out, "$1: accepted, in phase ");
     Regex::new(r"(?m)^([a-z]+/[a-z]+): ALLOW$")
         .unwrap()
         .replace_all(&out, "$1: accepted")
@@ -150,7 +154,7 @@ pub fn seen(seen: &Seen) -> Seen {
 }
 
 /// Texts of definitions that are true now, and as they were. A run that 0.1.0 began still has those of then.
-const REWORDED: [(&str, &str); 3] = [
+const REWORDED: [(&str, &str); 7] = [
     ("The plan is complete.", "Everything is built and reviewed."),
     ("and all its Markdown files are on one level:", "and all that is in it is on one level:"),
     (
@@ -158,6 +162,16 @@ const REWORDED: [(&str, &str); 3] = [
          Each line begins and ends with a bar. Ids",
         "cancelled), `Priority`, `Prerequisites`, `Description`. Ids",
     ),
+    (
+        r"if you edit it by hand, change only what must change and replace the\nfile",
+        r"whoever edits it by hand changes only what must change and replaces the\nfile",
+    ),
+    (
+        r"made by someone other than the author. The reviewer decides whether there are issues,\n  not the author. Two",
+        r"made by someone else than whoever did the work. The reviewer says whether there are\n  issues, not the one who is reviewed. Two",
+    ),
+    ("and the code that calls them.", "and whoever calls them."),
+    (r"what it\nleads to, and what", r"what comes of\nit, and what"),
 ];
 
 /// Runs whose rules ask for other evidence than in 0.1.0, so that only what they decide is compared.

@@ -59,7 +59,8 @@ fn a_year_of_journals_is_decided_again_in_seconds() {
     for role in &roles {
         play(role, 6000..6000 + seeds, |seed, stage| {
             let folder = stage.path(&format!(".phasegate/runs/{}", role.name()));
-            for run in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let runs_there = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            for run in runs_there.filter(|it| it.path().is_dir()) {
                 let lines = std::fs::read_to_string(run.path().join("journal.jsonl"));
                 let lines = lines.unwrap_or_default().lines().count() as u64;
                 let to = year.path().join(format!("{}-{seed}-{}", role.name(), runs.len()));
@@ -86,11 +87,12 @@ fn a_year_of_journals_is_decided_again_in_seconds() {
         let told = replayed(stage, &[]);
         let took = since.elapsed();
         println!(
-            "{} runs, {} lines ({played} played), {} decisions: {} same, {} different, {} unknown, in {took:.1?}",
+            "{} runs, {} lines ({played} played), {} decisions: {} same, {} recorded, {} different, {} unknown, in {took:.1?}",
             told["runs"],
             played * copies,
             told["decisions"],
             told["same"],
+            told["recorded"],
             told["different"].as_array().unwrap().len(),
             told["unknown"].as_array().unwrap().len(),
         );

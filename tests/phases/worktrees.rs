@@ -8,7 +8,7 @@ use crate::scene::finish;
 /// The worker writes a file that is named after its task.
 const WORK: &str = "cat > /dev/null; echo work > \"${PHASEGATE_RUN#*/}.txt\"\n";
 
-fn project() -> Phases {
+pub fn project() -> Phases {
     let phases = Phases::without_task("");
     phases.scene.file("worker.sh", WORK);
     for args in [["add", "."].as_slice(), &["commit", "-qm", "worker"]] {
@@ -17,13 +17,13 @@ fn project() -> Phases {
     phases
 }
 
-fn create(phases: &Phases, title: &str, more: &[&str]) {
+pub fn create(phases: &Phases, title: &str, more: &[&str]) {
     let planned = json!([{ "name": "Design" }]).to_string();
     let create = ["create", "--title", title, "--phases", &planned];
     phases.ok(&[&create, more].concat());
 }
 
-fn approved(phases: &Phases, run: &str) {
+pub fn approved(phases: &Phases, run: &str) {
     let mut command = phases.command();
     command.args(["wait", &format!("phases/{run}"), "--status", "APPROVED", "--seconds", "60"]);
     let ran = finish(phases.scene.spawn(command, b""));

@@ -98,6 +98,12 @@ fn every_step_has_a_guide() {
         );
         assert!(!guide.contains("{{") && !guide.contains("{%"), "{guide}");
     }
+    // An answer need not do what would do harm.
+    let guide = plans.ok(&["guide", "--step", "post-code-review"]);
+    assert!(
+        guide.contains("would take something away that works, say why you leave it"),
+        "{guide}"
+    );
     let guide = plans.ok(&["guide", "--step", "complete-task-tdd"]);
     assert!(guide.contains("# Build task 2 of plan web"), "{guide}");
     assert!(guide.contains("phasegate plan complete-task-tdd web --task 2"), "{guide}");
@@ -129,6 +135,7 @@ fn a_plan_begins_in_the_folder_that_has_it() {
     plans.first_stop("FAIL").allows_saying("validated");
     let said = plans.ok(&["new-plan", "--name", "web", "--max-reviews", "3"]);
     assert!(said.contains("Run plan/web has started"), "{said}");
+    assert!(said.contains("To have no reviews: `phasegate plan stop-reviews web`"), "{said}");
     plans.is(&json!({
         "max_reviews": 3, "current_task": null, "phase": "new-plan", "phase_iteration": 0,
         "next_phase": "plan-review", "review_model": "opus", "consecutive_clean": 0, "tdd": false,
@@ -148,6 +155,51 @@ fn rules_need_no_plan() {
     let rules = plans.ok(&["rules"]);
     assert!(rules.contains("Ground rules of plans"), "{rules}");
     assert!(rules.contains("phasegate plan new-plan --name NAME"), "{rules}");
+    // The state is in the structure, with its fields; it changes after every step, and nothing else tells.
+    assert!(
+        rules.contains("| `state.json` | where the plan is: the only source for that"),
+        "{rules}"
+    );
+    assert!(rules.contains("It changes after every step"), "{rules}");
+    for field in Plans::with(&json!({})).state().as_object().unwrap().keys() {
+        assert!(rules.contains(&format!("`{field}`")), "{field}: {rules}");
+    }
+}
+
+#[test]
+fn who_wants_no_reviews_is_told_of_none() {
+    let plans = Plans::new();
+    let said = plans.ok(&["new-plan", "--name", "web", "--max-reviews", "0"]);
+    assert!(said.contains("No reviews are wanted: stop now"), "{said}");
+    assert!(!said.contains("reviewed when you stop"), "{said}");
+}
+
+/// A client without hooks has the two prompts that do not need any: one begins a state, one goes by it.
+#[test]
+fn codex_has_a_prompt_to_begin_and_one_to_go_on() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../codex/prompts/");
+    let files = std::fs::read_dir(folder).unwrap().flatten();
+    let mut names: Vec<String> =
+        files.map(|file| file.file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["phasegate-continue-plan.md", "phasegate-new-plan.md"]);
+    let text = |name: &str| std::fs::read_to_string(format!("{folder}{name}")).unwrap();
+    assert!(text(&names[0]).contains("`phasegate plan next`"));
+    assert!(text(&names[1]).contains("`phasegate plan new-plan --name NAME`"));
+}
+
+#[test]
+fn of_a_plan_that_was_cancelled_it_is_said_that_it_was() {
+    let plans = Plans::with(&due("code-review"));
+    plans.first_stop("FAIL").blocks("task-1-review-1.md");
+    plans.scene.ok_by_hand(&["cancel", "plan/web"]);
+    for args in [["next", "web"].as_slice(), &["guide", "web", "--step", "code-review"]] {
+        let ran = plans.run(args);
+        assert!(
+            ran.stderr.contains("note: run plan/web is cancelled: it holds no stop"),
+            "{ran:?}"
+        );
+    }
 }
 
 #[test]

@@ -185,6 +185,62 @@ fn a_clean_count_that_somebody_else_raises_is_noticed() {
     assert_eq!(said.told(), None, "{said:?}");
 }
 
+/// After our first step our own count is the one that counts.
+#[test]
+fn a_clean_count_that_somebody_else_raises_is_put_back() {
+    let plans = Plans::with(&due("code-review"));
+    plans.first_stop("FAIL").blocks("task-1-review-1.md");
+    let mut state = plans.state();
+    state["consecutive_clean"] = json!(1);
+    plans.set(&state);
+    answer(&plans, "task-1", 1);
+    let said = plans.stop_again("PASS");
+    said.blocks("task-1-review-2.md");
+    assert!(said.told().unwrap().contains("it was put back"), "{said:?}");
+    plans.is(&json!({ "consecutive_clean": 1, "next_phase": "post-code-review" }));
+}
+
+/// One that was there before us stands, and the journal says whose it is.
+#[test]
+fn a_clean_count_that_was_there_before_is_taken_and_told() {
+    let plans = Plans::with(&json!({ "next_phase": "code-review", "consecutive_clean": 1 }));
+    let told = "Run plan/web begins with `consecutive_clean` as its document has it (1); Phasegate has not set it.";
+    plans.first_stop("PASS").allows_saying(told);
+    let lines = plans.scene.journal("plan/web");
+    assert!(lines.iter().any(|line| line["notes"].to_string().contains(told)), "{lines:?}");
+    // Of what is as a plan begins there is nothing to say.
+    let plans = Plans::with(&due("code-review"));
+    assert_eq!(plans.first_stop("FAIL").told(), None);
+}
+
+/// The specification lets the limit be changed in mid-plan. An edit is used and shown; one that makes it smaller is
+/// the agent's way out as well as the user's, so that a person says what it was.
+#[test]
+fn an_edit_of_the_limit_is_used_and_shown() {
+    let plans = Plans::with(&json!({ "next_phase": "all-code-review" }));
+    plans.first_stop("FAIL").blocks("all-code-review-1.md");
+    let edit = |limit: u64| {
+        let mut state = plans.state();
+        state["max_reviews"] = json!(limit);
+        plans.set(&state);
+    };
+    edit(12);
+    answer(&plans, "all-code", 1);
+    let said = plans.stop_again("FAIL");
+    said.blocks("all-code-review-2.md");
+    assert!(said.told().unwrap().contains("`max_reviews` is 12 now; it was 8."), "{said:?}");
+    assert!(!plans.scene.ok(&["status"]).contains("not by Phasegate"));
+    edit(0);
+    let said = plans.stop_again("FAIL");
+    said.allows_saying("`max_reviews` was changed from 12 to 0, and not by Phasegate");
+    said.allows_saying("does not count as done");
+    assert_eq!(plans.calls().len(), 2);
+    plans.is(&json!({ "max_reviews": 0, "next_phase": "complete" }));
+    assert!(plans.scene.ok(&["status"]).contains("ended in phase complete"));
+    plans.scene.ok_by_hand(&["accept", "plan/web", "--reason", "it is small"]);
+    assert!(plans.scene.ok(&["status", "--all"]).contains("done in phase complete"));
+}
+
 #[test]
 fn a_state_that_disappears_is_missed() {
     let plans = Plans::with(&due("code-review"));
@@ -299,6 +355,45 @@ fn a_plan_that_the_agent_ends_by_hand_is_no_success() {
         let line = plans.scene.journal("plan/web").pop().unwrap();
         assert_eq!(line["answer"]["outcome"], "aborted");
     }
+}
+
+/// The specification lets the user skip the review of all code so. That is an end, and not a success of the rules.
+#[test]
+fn a_plan_that_the_user_ends_by_hand_has_ended() {
+    let plans = Plans::with(&json!({ "next_phase": "code-review", "consecutive_clean": 1 }));
+    plans.file("tasks.md", "| Id | Status |\n|--|--|\n| 1 | done |\n");
+    plans.first_stop("PASS").allows_saying("has all code reviewed together");
+    let mut state = plans.state();
+    state["phase"] = json!("complete");
+    state["next_phase"] = json!(null);
+    plans.set(&state);
+    let said = plans.first_stop("FAIL");
+    said.allows_saying("Run plan/web has ended in phase complete.");
+    assert!(!said.told().unwrap().contains("is done"), "{said:?}");
+    assert!(plans.scene.ok(&["status"]).contains("ended in phase complete"));
+    assert_eq!(plans.calls().len(), 1);
+}
+
+/// The last review may take longer than the client waits: it goes on, and what it ends is told.
+#[test]
+fn a_plan_whose_last_review_was_slow_is_done() {
+    let plans = Plans::with(&json!({ "next_phase": "all-code-review", "consecutive_clean": 1 }));
+    let slow = [
+        ("MOCK_CLAUDE_VERDICT", "PASS"),
+        ("MOCK_CLAUDE_DELAY", "4"),
+        ("PHASEGATE_HOOK_SECONDS", "2"),
+    ];
+    plans
+        .hook(&plans.scene.payload().to_string(), &slow)
+        .allows_saying("goes on in the background");
+    let since = std::time::Instant::now();
+    while plans.state()["next_phase"] != "complete" {
+        assert!(since.elapsed().as_secs() < 30, "the review has been lost");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(plans.scene.ok(&["status", "--all"]).contains("done in phase complete"));
+    plans.first_stop("FAIL").allows_saying("Run plan/web is done.");
+    plans.first_stop("FAIL").allows();
 }
 
 #[test]

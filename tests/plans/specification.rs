@@ -271,7 +271,9 @@ mod suite_3_state_transitions {
     #[track_caller]
     fn becomes(before: &Value, verdict: &str, after: &Value) -> Plans {
         let plans = Plans::with(before);
+        plans.file("task-3.md", "# Three\n\n- [x] it\n");
         plans.stop_as(verdict);
+        assert_eq!(plans.calls().len(), 1, "a review is made");
         plans.is(after);
         plans
     }
@@ -576,11 +578,31 @@ mod suite_4_cli_invocation {
         let slow = [("MOCK_CLAUDE_DELAY", "5"), ("PHASEGATE_TRUST_ALL", "1")];
         plans.stop_with(&slow).allows_saying("it took longer than 1 seconds");
         assert_eq!(plans.state(), before);
+        plans.file("bogus.md", "x");
+        plans.stop_with(&slow).blocks("bogus.md has no valid name");
     }
 
     #[test]
     fn t14_structured_output() {
-        called_with(&due("plan-review"), &["--output-format json", "--json-schema {\"type\":"]);
+        let schema = r#"--json-schema {"type":"object","properties":{"verdict":{"type":"string","enum":["PASS","FAIL"]}},"required":["verdict"]}"#;
+        called_with(&due("plan-review"), &["--output-format json", schema]);
+    }
+
+    /// Each review begins with what is there, and with nothing that an earlier one has said.
+    #[test]
+    fn a_review_begins_with_a_clean_slate() {
+        called_with(&due("code-review"), &["--no-session-persistence"]);
+        told(&due("code-review"), &["Begin with a clean slate: read no earlier review"]);
+    }
+
+    /// What the client printed on its way is there after a failure, named, and not in the plan's folder.
+    #[test]
+    fn the_log_of_a_review_that_failed_is_kept_and_named() {
+        let plans = Plans::with(&due("code-review"));
+        let said = plans.stop_with(&[("MOCK_CLAUDE_EXIT_CODE", "1")]).told().unwrap();
+        let log = said.split("see ").nth(1).unwrap().split([' ', ')', ';', ',']).next().unwrap();
+        assert!(log.starts_with(".phasegate/jobs/"), "{said}");
+        assert!(plans.scene.exists(log.trim_end_matches('.')), "{said}");
     }
 }
 

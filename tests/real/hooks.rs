@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::scene::Scene;
 
-/// Keeps what is asked and answered, one file each; an answer is there when it is whole.
+/// Keeps what is asked and answered, one file each; an answer is there when it is whole. What waits beside a stop
+/// answers nothing.
 const SCRIPT: &str = r#"#!/bin/sh
-[ "$1" = hook ] || exec "PROGRAM" "$@"
+[ "$1" = hook ] && [ "$2" != wake ] || exec "PROGRAM" "$@"
 at="FOLDER/$(date +%s%N)-$$"
 cat > "$at.asked"
 "PROGRAM" "$@" < "$at.asked" > "$at.new"

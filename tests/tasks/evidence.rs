@@ -101,7 +101,7 @@ fn who_decides_sees_what_about() {
         "- plan: ok by reviewers without a name",
         "- code: ok",
         "- tests (`sh test.sh`): passed at ",
-        "What is odd:\n- the tests rest on files that were changed: test.sh",
+        "What is odd:\n- the tests depend on files that were changed: test.sh",
     ];
     let status = tasks.ok(&["status"]);
     let stop = tasks.stop().told().unwrap();
@@ -161,4 +161,34 @@ fn over_mcp_the_tools_have_their_names_and_lead() {
     for name in can {
         assert!(tools.iter().any(|tool| tool == name), "{name} is not one of {tools:?}");
     }
+    // What only a person may give is not offered to a program.
+    let listed = server.ask("tools/list", &json!({}));
+    let next = listed["result"]["tools"].as_array().unwrap().iter().find(|it| it["name"] == "next");
+    let properties = next.unwrap()["inputSchema"]["properties"].as_object().unwrap();
+    assert_eq!(properties.keys().collect::<Vec<_>>(), ["run"]);
+    server.refused("next", &json!({ "run": "greet", "override": "I want to" }), "needs_human");
+    server.refused("next", &json!({ "run": "greet", "to": "test" }), "needs_human");
+}
+
+/// A regression that the files do not show: who doubts a pass runs the tests again, and what fails is not accepted.
+#[test]
+fn a_pass_that_failed_when_somebody_ran_it_again_is_not_believed() {
+    let tasks = Tasks::with(CONFIG);
+    tasks.scene.file("test.sh", "test ! -f home/broken || { echo a regression; exit 1; }\n");
+    tasks.scene.git(&["commit", "-qam", "tests"]);
+    tasks.up_to("accept").scene.file("home/broken", "");
+    let said = tasks.ok(&["status"]);
+    assert!(said.contains("`phasegate jobs run tests` runs the tests again"), "{said}");
+    let mut command = tasks.scene.command();
+    command.args(["jobs", "run", "task/tests"]).env("PHASEGATE_TRUST_ALL", "1");
+    let ran = crate::scene::finish(tasks.scene.spawn(command, b""));
+    assert!(ran.code == Some(1) && ran.stdout.contains("a regression"), "{ran:?}");
+    let ran = tasks.by_hand(&["accept"]);
+    assert!(ran.code == Some(1) && ran.stdout.contains("a regression"), "{ran:?}");
+    tasks.is_in("accept");
+    // It was not the files: without what broke them, they are accepted.
+    std::fs::remove_file(tasks.scene.path("home/broken")).unwrap();
+    assert_eq!(tasks.by_hand(&["accept"]).code, Some(0));
+    tasks.is_in("done");
+    tasks.scene.ok(&["log", "--verify"]);
 }

@@ -12,7 +12,7 @@ use crate::facts::{Cap, Facts, Quirk};
 use crate::headless::{Cost, Dialogue, Headless, Judged, Rights, Spoken, words};
 use crate::outside;
 use crate::payload::{Sample, StatusLine};
-use crate::settings::{self, Entry, Hook, NAME, Scope, Settings, group, stop_line};
+use crate::settings::{self, Entry, Hook, MAX_WAKE, NAME, Scope, Settings, WAKE, group, stop_line};
 use crate::variables;
 
 #[derive(Debug)]
@@ -36,6 +36,7 @@ static FACTS: Facts = Facts {
         ("PreToolUse", "pre-tool-use", 10),
         ("TaskCompleted", "task-completed", 600),
         ("TeammateIdle", "teammate-idle", 600),
+        ("Stop", WAKE, MAX_WAKE),
     ],
     seconds: 9 * 60,
     // Any tool call in between begins the count anew.
@@ -104,6 +105,10 @@ impl Client for Claude {
         // What its user sees while a check runs: it shows no more than this line, which stands fast.
         if name == "stop" {
             own["statusMessage"] = "Phasegate decides, and runs the checks for it".into();
+        }
+        // Runs on beside the session, and with exit code 2 wakes it.
+        if name == WAKE {
+            own["asyncRewake"] = true.into();
         }
         Entry::hook(event, group(&own))
     }
@@ -179,7 +184,11 @@ impl Client for Claude {
         if found.is_empty() {
             // Switched on, but not where the client keeps plugins: what it starts is not known, only that it does.
             let command = words(&["sh", "-c", &stop_line(FACTS.name)]);
-            found.push(Hook { file: file.to_path_buf(), command, seconds: Some(600) });
+            let (file, seconds) = (file.to_path_buf(), Some(600));
+            found.push(Hook { file, command, seconds, is_in_plugin: true });
+        }
+        for hook in &mut found {
+            hook.is_in_plugin = true;
         }
         found
     }

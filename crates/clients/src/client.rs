@@ -159,7 +159,8 @@ impl dyn Client + '_ {
     pub fn is_event(&self, command: &str, payload: &str) -> bool {
         let plain = |name: &str| name.replace(['-', '_'], "").to_lowercase();
         let payload = plain(payload);
-        payload == plain(command) || command == "stop" && payload == plain(self.facts().stop)
+        let is_stop = matches!(command, "stop" | settings::WAKE);
+        payload == plain(command) || is_stop && payload == plain(self.facts().stop)
     }
 
     /// An answer in its own words.
@@ -203,12 +204,22 @@ impl dyn Client + '_ {
         Ok(files)
     }
 
-    /// Which of these events it could have a hook for and has none, in any of these files.
-    pub fn lacks<'w>(&self, files: &[PathBuf], wanted: &[&'w str]) -> Vec<&'w str> {
+    /// Which of these events it could have a hook for and has none, in any of these files. The plugin cannot know what
+    /// is wanted, and has the one that costs nothing where nobody asks for it.
+    pub fn lacks<'w>(
+        &self,
+        files: &[PathBuf],
+        wanted: &[&'w str],
+        has_plugin: bool,
+    ) -> Vec<&'w str> {
         let known = |name: &&&str| self.facts().on_demand.iter().any(|(_, it, _)| it == *name);
         let texts = files.iter().map(|file| outside::read_text(file, outside::MAX_SETTINGS));
         let texts: Vec<String> = texts.flatten().collect();
-        let is_in = |name: &&&str| texts.iter().any(|text| text.contains(**name));
+        let is_in = |name: &&&str| {
+            let forms = [format!("\"{name}\""), format!("hook {name}")];
+            let is_there = |text: &String| forms.iter().any(|form| text.contains(form.as_str()));
+            has_plugin && **name == settings::WAKE || texts.iter().any(is_there)
+        };
         wanted.iter().filter(known).filter(|name| !is_in(name)).copied().collect()
     }
 
@@ -246,7 +257,8 @@ impl dyn Client + '_ {
         }
         found.extend(self.plugin_hooks(&value, file));
         if let Some((command, seconds)) = self.program_hook(&text) {
-            found.push(Hook { file: file.to_path_buf(), command, seconds: Some(seconds) });
+            let (file, seconds) = (file.to_path_buf(), Some(seconds));
+            found.push(Hook { file, command, seconds, is_in_plugin: false });
         }
         Ok(found)
     }
@@ -308,6 +320,11 @@ impl dyn Client + '_ {
     /// does not reach back to that.
     pub fn used_tools(&self, transcript: &Path) -> Option<bool> {
         transcript::used_tools(transcript, &|line| self.transcript_line(line))
+    }
+
+    /// When the user spoke last; none where the client does not tell.
+    pub fn prompted_at(&self, transcript: &Path) -> Option<Timestamp> {
+        transcript::prompted_at(transcript, &|line| self.transcript_line(line))
     }
 
     /// Whether the agent used a tool since a moment that can change files; none where the client does not

@@ -2,11 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+/// How a prompt begins that nobody has typed: Claude Code tells the agent that something in the background has ended.
+const NOTIFICATION: &str = "<task-notification>";
 
 /// What a client sent to a hook. Each part may be missing.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each tells something of its own")]
 pub struct Payload {
     /// The event, in the client's words.
     pub event: Option<String>,
@@ -37,6 +41,8 @@ pub struct Payload {
     pub task: Task,
     /// Whether the user interrupted the turn, and so does not want it to go on.
     pub is_broken_off: bool,
+    /// A prompt that nobody has typed: the client tells the agent that something has ended.
+    pub is_notification: bool,
 }
 
 /// A task of an agent's own list, as its client tells of it, and the teammate that has done it or goes idle.
@@ -50,7 +56,7 @@ pub struct Task {
 }
 
 /// Something that a client has at work in the background.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     pub kind: WorkKind,
     /// What tells it from others, as far as the client says.
@@ -58,7 +64,8 @@ pub struct Work {
 }
 
 /// What kind of work it is, by what will come of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum WorkKind {
     /// It wakes the agent when it is done.
     SubAgent,
@@ -122,6 +129,7 @@ struct Common {
     task_description: Option<String>,
     teammate_name: Option<String>,
     team_name: Option<String>,
+    prompt: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -186,7 +194,9 @@ pub fn common(json: &[u8]) -> serde_json::Result<Payload> {
     let sent: Common = serde_json::from_slice(json)?;
     let tasks = sent.background_tasks.into_iter().flatten().filter_map(BackgroundTask::work);
     let crons = sent.session_crons.into_iter().flatten().filter_map(Cron::work);
+    let is_notification = sent.prompt.as_str().is_some_and(|it| it.starts_with(NOTIFICATION));
     Ok(Payload {
+        is_notification,
         event: sent.hook_event_name.or(sent.camel_event),
         session: told([sent.session_id, sent.camel_session]),
         transcript: sent.transcript_path.or(sent.camel_transcript),

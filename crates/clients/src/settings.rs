@@ -10,6 +10,12 @@ use crate::facts::{Facts, TimeUnit};
 /// The name of our entries, and of our program.
 pub const NAME: &str = "phasegate";
 
+/// Our name for the hook that waits beside a stop which was let go, and wakes the session.
+pub const WAKE: &str = "wake";
+
+/// How many seconds it waits at most.
+pub const MAX_WAKE: u64 = 2 * 60 * 60;
+
 /// Whose settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -167,6 +173,8 @@ pub struct Hook {
     /// The program and its arguments, as the client starts it.
     pub command: Vec<String>,
     pub seconds: Option<u64>,
+    /// It is in our plugin, which a file of settings switches on.
+    pub is_in_plugin: bool,
 }
 
 impl Hook {
@@ -194,7 +202,12 @@ pub fn own_hooks(settings: &Value, timeouts: TimeUnit, file: &Path, found: &mut 
                     TimeUnit::Milliseconds => number("timeout").map(|it| it / 1000),
                     TimeUnit::Seconds => number("timeout").or(number("timeoutSec")),
                 };
-                found.push(Hook { file: file.to_path_buf(), command, seconds });
+                found.push(Hook {
+                    file: file.to_path_buf(),
+                    command,
+                    seconds,
+                    is_in_plugin: false,
+                });
             }
             if let Some(inner) = members.get("hooks") {
                 own_hooks(inner, timeouts, file, found);
@@ -206,15 +219,20 @@ pub fn own_hooks(settings: &Value, timeouts: TimeUnit, file: &Path, found: &mut 
 
 /// Whether a part of a file is a hook of ours: our program, and its word for hooks.
 pub fn is_hook(text: &str) -> bool {
-    let Ok(Value::Object(hook)) = value(text) else { return false };
-    let words = command(&hook);
+    value(text).is_ok_and(|value| event_of(&value).is_some())
+}
+
+/// The event that a hook of ours is for, by our name; none where it is not one of ours.
+pub fn event_of(hook: &Value) -> Option<String> {
+    let words = command(hook.as_object()?);
     let words: Vec<&str> = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["sh", "-c", line] => line.split_whitespace().collect(),
         words => words.to_vec(),
     };
     let program = words.first().map(|word| word.trim_matches(['"', '\'']));
     let program = program.and_then(|word| word.rsplit('/').next());
-    program == Some(NAME) && words.get(1) == Some(&"hook")
+    let is_ours = program == Some(NAME) && words.get(1) == Some(&"hook");
+    is_ours.then(|| words.get(2).copied().unwrap_or_default().to_string())
 }
 
 /// The program and the arguments of a hook, as a client starts it.

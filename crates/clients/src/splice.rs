@@ -66,7 +66,8 @@ pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
                     Ok(Some(into_object(text, here, key, &list)))
                 }
                 Some(Node::Array(list)) => {
-                    let own = list.elements.iter().any(|it| has_hook(text, it));
+                    let event = event_in(value);
+                    let own = list.elements.iter().any(|it| has_hook(text, it, event.as_deref()));
                     let ranges: Vec<_> =
                         list.elements.iter().map(|it| (it.start(), it.end())).collect();
                     Ok((!own).then(|| {
@@ -80,10 +81,22 @@ pub fn splice(text: &str, entry: &Entry) -> Result<Option<Splice>, String> {
     }
 }
 
-/// Whether an element of a list of hooks has one of ours in it, or is one.
-fn has_hook(text: &str, element: &Node) -> bool {
-    own_hooks(text, element).is_some_and(|(own, _)| !own.is_empty())
-        || is_hook(&text[element.start()..element.end()])
+/// Whether an element of a list of hooks has one of ours for this event in it, or is one.
+fn has_hook(text: &str, element: &Node, event: Option<&str>) -> bool {
+    let found = settings::value(&text[element.start()..element.end()]);
+    let events = found.iter().flat_map(events_in).collect::<Vec<_>>();
+    events.iter().any(|found| event.is_none_or(|event| found == event))
+}
+
+/// The event that a hook of ours, or a group with one, is for.
+fn event_in(value: &Value) -> Option<String> {
+    events_in(value).next()
+}
+
+/// The events that our hooks in a group are for.
+fn events_in(value: &Value) -> impl Iterator<Item = String> {
+    let inner = value.get("hooks").and_then(Value::as_array).into_iter().flatten();
+    std::iter::once(value).chain(inner).filter_map(settings::event_of)
 }
 
 /// A range of a text.

@@ -96,10 +96,23 @@ pub fn wrote_since(path: &Path, read: Reading, looks: &[&str], since: Timestamp)
 
 /// Whether the user spoke since a moment; none where the transcript does not tell.
 pub fn prompted_since(path: &Path, read: Reading, since: Timestamp) -> Option<bool> {
-    let speaks = |line: &Line| {
-        line.speaker == Some(Speaker::User) && line.texts.iter().any(|it| is_said(it))
-    };
     lines_since(path, read, since, speaks)
+}
+
+/// When the user spoke last; none where the transcript does not tell.
+pub fn prompted_at(path: &Path, read: Reading) -> Option<Timestamp> {
+    let mut at = None;
+    lines_since(path, read, Timestamp::UNIX_EPOCH, |line| {
+        let speaks = speaks(line);
+        at = line.at.filter(|_| speaks);
+        speaks
+    })?;
+    at
+}
+
+/// Whether a line is what the user said.
+fn speaks(line: &Line) -> bool {
+    line.speaker == Some(Speaker::User) && line.texts.iter().any(|it| is_said(it))
 }
 
 /// Whether a text is what somebody said: what the client itself adds is marked as XML.

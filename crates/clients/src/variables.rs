@@ -29,6 +29,12 @@ pub const MODEL: &str = "PHASEGATE_MODEL";
 /// With `1`, every workflow may run commands: for places where nobody can be asked.
 pub const TRUST_ALL: &str = "PHASEGATE_TRUST_ALL";
 
+/// Where runs are kept: the URL of a PostgreSQL server, or `files`.
+pub const STORE: &str = "PHASEGATE_STORE";
+
+/// For how many milliseconds a worker takes a job, in a test.
+pub const LEASE: &str = "PHASEGATE_LEASE";
+
 /// Where a process of a test dies.
 pub const FAULT_POINT: &str = "PHASEGATE_FAULT_POINT";
 

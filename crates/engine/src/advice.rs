@@ -129,7 +129,7 @@ pub(crate) fn shape(message: &str) -> Option<String> {
 /// What to do about a line that is not TOML.
 pub(crate) fn toml(line: &str, message: &str) -> Option<String> {
     if message.contains("duplicate key") || message.contains("defined twice") {
-        return Some("a name can be used once: rename one, or join the two".into());
+        return Some("a name can be used only once: rename one, or merge the two".into());
     }
     let quotes = line.replace("\\\"", "").matches('"').count();
     let value = line.split_once('=').map(|(_, value)| value.trim()).unwrap_or_default();
@@ -137,15 +137,15 @@ pub(crate) fn toml(line: &str, message: &str) -> Option<String> {
     let hint = if nested || quotes > 2 && !line.contains(['{', '[']) {
         "inside double quotes, quote with single ones: when = \"state.mode == 'fast'\""
     } else if quotes % 2 == 1 {
-        "a quote is not closed on this line; a text of several lines stands in \"\"\"three quotes\"\"\""
+        "a quote is not closed on this line; text of several lines goes in \"\"\"three quotes\"\"\""
     } else if value.starts_with('\'') || value.is_empty() && line.contains('=') {
-        "a value is missing behind `=`"
+        "a value is missing after `=`"
     } else if line.contains(": ") && !line.contains('=') {
         "TOML writes `key = value`, not `key: value`"
     } else if ["True", "False", "yes", "no"].contains(&value) {
         "write `true` or `false`"
     } else if value.chars().next().is_some_and(char::is_alphabetic) {
-        "a text stands in quotes: `key = \"value\"`"
+        "text goes in quotes: `key = \"value\"`"
     } else {
         return None;
     };

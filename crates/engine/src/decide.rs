@@ -4,31 +4,34 @@
 //! are tried in order and the first whose guard holds fires. A rule that moves without answering
 //! carries a stop on into the new phase; an action is accepted by the first rule that fires.
 
+mod about;
 mod choices;
 mod document;
 mod facts;
+pub mod missing;
 mod possible;
 mod properties;
 mod rules;
+mod run_facts;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use minijinja::{Environment, Value};
-use serde::{Deserialize, Serialize};
 
 use possible::Held;
 
+pub use about::{guards, guidance, phase_name, render};
+pub use run_facts::{FILES, RunFacts};
+
 use crate::answer::{Answer, FAULT, NOT_POSSIBLE, Outcome, Until};
-use crate::evidence::{Evidence, GivenEvidence, Recorder};
+use crate::evidence::{Evidence, Recorder};
 use crate::functions::{environment, object};
 use crate::job::Job;
 use crate::json::Json;
 use crate::step::{Actor, Effect, Event, Move, Step, Trace};
-use crate::workflow::{
-    Choice, Expression, Machine, MachineId, OUTER, Phase, PhaseId, TextId, Workflow,
-};
+use crate::workflow::{Choice, Expression, Machine, MachineId, OUTER, Phase, PhaseId, Workflow};
 
 /// How many rules may fire on one object for one event.
 pub const MOST_MICROSTEPS: usize = 32;
@@ -41,69 +44,6 @@ pub const REVIEWED: &str = "reviewed";
 
 /// The parameter of a stop that is put again after a review that gave no verdict: whose it was.
 pub const UNREVIEWED: &str = "unreviewed";
-
-/// What an expression sees as `run`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RunFacts {
-    pub name: String,
-    /// The state document's path, relative to the project.
-    pub document: String,
-    /// Why the state is presumed, where the document cannot be read.
-    pub problem: Option<String>,
-    /// How many reviews were begun in the run.
-    pub reviews: u64,
-    /// How often somebody else has changed a protected field.
-    pub tampered: u64,
-    /// How many of those changes no person has accepted.
-    pub unaccepted: u64,
-    /// How many other runs of the workflow are open; told only where a run begins.
-    pub others: u64,
-    /// The session that owns the run, while that is alive.
-    pub owner: Option<String>,
-    /// When that session last gave a sign of life before this event.
-    pub seen: Option<Timestamp>,
-    /// The review that ended last: its file, and its verdict.
-    pub last_review: Option<(String, Option<String>)>,
-    /// Why no agent is started for it any more: its budget is used up.
-    pub spent: Option<String>,
-    /// Why nothing is started, run or written for it: nobody has consented to what the workflow does.
-    pub untrusted: Option<String>,
-    /// A job is at work that wants the run for itself, so that nothing can be asked.
-    pub busy: bool,
-    /// The properties whose `pass` has held before, by name.
-    pub passed: Vec<String>,
-}
-
-impl RunFacts {
-    /// Why no agent can be started for the run now; none where nothing is in the way.
-    pub fn obstacle(&self) -> Option<&str> {
-        self.untrusted.as_deref().or(self.spent.as_deref())
-    }
-
-    fn to_json(&self, workflow: &Workflow) -> Json {
-        let dir = self.document.rsplit_once('/').map_or(".", |(dir, _)| dir);
-        let last_review = self.last_review.as_ref().map(|(file, verdict)| {
-            let verdict = verdict.as_deref().map_or(Json::Null, Json::from);
-            Json::from([("file", Json::from(file.as_str())), ("verdict", verdict)])
-        });
-        Json::from([
-            ("name", Json::from(self.name.as_str())),
-            ("workflow", Json::from(workflow.name.as_str())),
-            ("document", Json::from(self.document.as_str())),
-            ("dir", Json::from(dir)),
-            ("reviews", Json::from(i64::try_from(self.reviews).unwrap_or(i64::MAX))),
-            ("tampered", Json::from(i64::try_from(self.tampered).unwrap_or(i64::MAX))),
-            ("unaccepted", Json::from(i64::try_from(self.unaccepted).unwrap_or(i64::MAX))),
-            ("others", Json::from(i64::try_from(self.others).unwrap_or(i64::MAX))),
-            ("problem", self.problem.as_deref().map_or(Json::Null, Json::from)),
-            ("owner", self.owner.as_deref().map_or(Json::Null, Json::from)),
-            ("seen", self.seen.map_or(Json::Null, |seen| Json::from(seen.to_string()))),
-            ("last_review", last_review.unwrap_or(Json::Null)),
-            ("obstacle", self.obstacle().map_or(Json::Null, Json::from)),
-        ])
-    }
-}
 
 /// Why no decision could be made. It allows the stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +72,7 @@ pub fn decide(
     run: &RunFacts,
     evidence: Arc<dyn Evidence>,
 ) -> Step {
-    decide_supposing(workflow, document, event, run, evidence, &BTreeMap::new())
+    made(workflow, document, event, run, evidence, None)
 }
 
 /// Decides as if these parts of guards came out so, whatever is looked up.
@@ -144,14 +84,31 @@ pub(crate) fn decide_supposing(
     evidence: Arc<dyn Evidence>,
     supposed: &BTreeMap<String, bool>,
 ) -> Step {
+    made(workflow, document, event, run, evidence, Some(supposed))
+}
+
+/// A decision; one that supposes something does not look for what else could be supposed.
+fn made(
+    workflow: &Workflow,
+    document: Json,
+    event: &Event,
+    run: &RunFacts,
+    evidence: Arc<dyn Evidence>,
+    supposed: Option<&BTreeMap<String, bool>>,
+) -> Step {
     let recorder = Arc::new(Recorder::new(evidence));
     let env = environment(&recorder, &workflow.records);
     let from = phase_name(workflow, &document);
     let mut deciding = Deciding::new(workflow, &env, &recorder, document, event, run);
-    deciding.supposed.clone_from(supposed);
+    if let Some(supposed) = supposed {
+        deciding.supposed.clone_from(supposed);
+    }
     let fits = deciding.declare();
     // Taken only now: a document that is shared would be copied to be declared.
     let original = deciding.document.clone();
+    if supposed.is_none() {
+        deciding.beside = Some(Beside { event, run, recorder: &recorder, document: &original });
+    }
     let decided = match fits {
         Ok(()) => deciding.decide(event),
         Err(fault) => deciding.misfit(event, fault),
@@ -205,92 +162,6 @@ pub(crate) fn decide_supposing(
     }
 }
 
-/// Renders one of the workflow's texts about a document, or about one that does not exist yet.
-///
-/// # Errors
-/// Where a hole of the text cannot be filled.
-pub fn render(
-    workflow: &Workflow,
-    text: TextId,
-    document: Option<Json>,
-    event: &Event,
-    run: &RunFacts,
-    evidence: Arc<dyn Evidence>,
-) -> Result<String, Fault> {
-    let recorder = Arc::new(Recorder::new(evidence));
-    let env = environment(&recorder, &workflow.records);
-    let exists = document.is_some();
-    let document = document.unwrap_or_else(Json::object);
-    let mut deciding = Deciding::new(workflow, &env, &recorder, document, event, run);
-    if exists {
-        deciding.declare()?;
-    }
-    deciding.text(text)
-}
-
-/// Patterns of the files that the results of a workflow's checks rest on.
-///
-/// # Errors
-/// Where one of them cannot be told.
-pub fn guards(
-    workflow: &Workflow,
-    document: Json,
-    event: &Event,
-    run: &RunFacts,
-    evidence: Arc<dyn Evidence>,
-) -> Result<Vec<String>, Fault> {
-    let recorder = Arc::new(Recorder::new(evidence));
-    let env = environment(&recorder, &workflow.records);
-    let mut deciding = Deciding::new(workflow, &env, &recorder, document, event, run);
-    deciding.declare()?;
-    deciding.guards()
-}
-
-/// What programs are told about a run with every answer: what the workflow says, or its phase and what
-/// could be asked for now.
-///
-/// # Errors
-/// Where a hole of the workflow's text cannot be filled, or it does not become an object.
-pub fn guidance(
-    workflow: &Workflow,
-    document: Json,
-    event: &Event,
-    run: &RunFacts,
-    evidence: Arc<dyn Evidence>,
-) -> Result<Json, Fault> {
-    let recorder = Arc::new(Recorder::new(evidence));
-    let env = environment(&recorder, &workflow.records);
-    let mut deciding = Deciding::new(workflow, &env, &recorder, document, event, run);
-    deciding.declare()?;
-    let Some(text) = workflow.guidance else {
-        let phase = deciding.phase()?;
-        let about = phase.about.as_deref().map_or(Json::Null, Json::from);
-        let name = Json::from(phase.name.to_string());
-        let own = Json::from([("status", name), ("action", about), ("can", deciding.can()?)]);
-        return Ok(Json::from([("guidance", own)]));
-    };
-    let text = deciding.text(text)?;
-    let parsed = Json::parse(text.as_bytes());
-    parsed.map_err(|error| Fault::new(format!("the guidance did not become JSON: {error}")))
-}
-
-/// The phase that a document is in; empty where it names none.
-pub fn phase_name(workflow: &Workflow, document: &Json) -> String {
-    let machine = workflow.outer();
-    if machine.derive.is_some() {
-        let recorder = Arc::new(Recorder::new(Arc::new(GivenEvidence::default())));
-        let env = environment(&recorder, &workflow.records);
-        let (event, run) = (Event::stop(None), RunFacts::default());
-        let mut deciding = Deciding::new(workflow, &env, &recorder, document.clone(), &event, &run);
-        let phase = deciding.declare().and_then(|()| deciding.phase());
-        return phase.map(|phase| phase.name.to_string()).unwrap_or_default();
-    }
-    match document.get(&machine.field) {
-        Some(phase) => phase.as_str().unwrap_or_default().to_string(),
-        None => machine.initial.map(|id| machine.get(id).name.to_string()).unwrap_or_default(),
-    }
-}
-
 /// An object that a machine runs on.
 struct Bound {
     machine: MachineId,
@@ -299,6 +170,22 @@ struct Bound {
     key: Json,
     /// Derived facts, as far as they have been asked for since the last change.
     lets: HashMap<Arc<str>, Value>,
+}
+
+/// What is needed to decide beside a decision, as if something were otherwise.
+struct Beside<'w> {
+    event: &'w Event,
+    run: &'w RunFacts,
+    recorder: &'w Arc<Recorder>,
+    /// The document before the decision.
+    document: &'w Json,
+}
+
+/// What kind of text is rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Renders {
+    Block,
+    Other,
 }
 
 struct Deciding<'w> {
@@ -335,6 +222,9 @@ struct Deciding<'w> {
     held: Held,
     /// Parts of guards that come out so, whatever is looked up.
     supposed: BTreeMap<String, bool>,
+    /// None where it is itself made beside another.
+    beside: Option<Beside<'w>>,
+    renders: Renders,
     /// What the step has come to, while properties are looked at.
     reached: Option<[(&'static str, Json); 3]>,
     /// The properties whose `pass` has held, by name.
@@ -357,6 +247,10 @@ impl<'w> Deciding<'w> {
             ("session", event.session.as_deref().map_or(Json::Null, Json::from)),
             ("reviewed", event.params.get(REVIEWED).cloned().unwrap_or(Json::Null)),
             ("unreviewed", event.params.get(UNREVIEWED).cloned().unwrap_or(Json::Null)),
+            (
+                "signed_by",
+                event.signed.as_ref().map_or(Json::Null, |it| it.principal.as_str().into()),
+            ),
         ]);
         let outer =
             Bound { machine: OUTER, path: Vec::new(), key: Json::Null, lets: HashMap::new() };
@@ -385,6 +279,8 @@ impl<'w> Deciding<'w> {
             trial: false,
             held: Held::of(run),
             supposed: BTreeMap::new(),
+            beside: None,
+            renders: Renders::Other,
             reached: None,
             passed: run.passed.clone(),
         }

@@ -1,9 +1,11 @@
 //! A workflow as it is written.
 
+mod action;
 mod expand;
 mod jobs;
 mod property;
 mod read;
+mod rule;
 mod shared;
 
 use std::collections::BTreeMap;
@@ -15,16 +17,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::answer::{Outcome, Until};
+use crate::answer::Outcome;
 use crate::diagnostic::Source;
 
-use crate::step::Actor;
-
+pub use action::{ActionText, By, Everybody, ParamText, ParamType};
 pub use jobs::{
     AgentText, CheckText, CommandLineText, CommandText, JobText, PassesText, ReviewerText,
     WorkerText,
 };
 pub use property::{PropertyText, ThroughText};
+pub use rule::{OneOrMore, RuleText, Text, ValueText, WriteText};
 pub(crate) use shared::EachText;
 pub use shared::{CarryText, ChoiceText, LiteralText, ParamTypeText, RowText};
 
@@ -256,156 +258,6 @@ pub struct ToolsText {
     pub because: Option<String>,
 }
 
-/// On an event, when a guard holds: set, go to, answer.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "rule")]
-pub struct RuleText {
-    /// The event, or several, or a list of `[events]`. Rules under `always` have none.
-    pub on: Option<OneOrMore>,
-    /// The guard: an expression. Without one the rule always holds.
-    #[schemars(with = "Option<String>")]
-    pub when: Option<Spanned<String>>,
-    /// Fields to set, by path; or the name of a table `[set.NAME]`.
-    #[serde(default)]
-    #[schemars(with = "NameOr<BTreeMap<String, ValueText>>")]
-    pub set: IndexMap<Spanned<String>, Spanned<ValueText>>,
-    /// The phase to go to.
-    #[schemars(with = "Option<String>")]
-    pub goto: Option<Spanned<String>>,
-    /// How the phase ends that the rule leaves: what its `result` is set to.
-    #[serde(rename = "as")]
-    #[schemars(with = "Option<String>")]
-    pub result: Option<Spanned<String>>,
-    /// An action that it accepts is put again in the new phase, as a stop is: all that the rule is
-    /// about, or these.
-    #[serde(default)]
-    pub carry: CarryText,
-    /// The inner machine to ask first: the first of its elements that answers, answers for all.
-    #[schemars(with = "Option<String>")]
-    pub ask: Option<Spanned<String>>,
-    /// Answer: go on, with this reason.
-    #[schemars(with = "Option<Text>")]
-    pub block: Option<Spanned<Text>>,
-    /// Answer: stop, with this outcome.
-    pub allow: Option<Outcome>,
-    /// Answer to an action: no, with this reason.
-    #[schemars(with = "Option<Text>")]
-    pub deny: Option<Spanned<Text>>,
-    /// What a `waiting` waits for.
-    pub until: Option<Until>,
-    /// Answer: stop, since this is waited for. The same as `allow = "waiting"` with `until`.
-    pub wait: Option<Until>,
-    /// What the user is told with an `allow`.
-    #[schemars(with = "Option<Text>")]
-    pub message: Option<Spanned<Text>>,
-    /// Places to write, a text with holes each, and what is written there; or the name of a table
-    /// `[write.NAME]`.
-    #[serde(default)]
-    #[schemars(with = "NameOr<BTreeMap<String, WriteText>>")]
-    pub write: IndexMap<Spanned<String>, Spanned<WriteText>>,
-    /// Files and folders to move, each to a new place; both are texts with holes. What is not there
-    /// is not moved. Or the name of a table `[move.NAME]`.
-    #[serde(default, rename = "move")]
-    #[schemars(with = "NameOr<BTreeMap<String, String>>")]
-    pub moved: IndexMap<Spanned<String>, Spanned<String>>,
-    /// A worker to start, for an action. Its end comes back as the event `work-finished`.
-    #[schemars(with = "Option<String>")]
-    pub work: Option<Spanned<String>>,
-    /// Commands to run, in order, before the step counts. One that fails refuses the action.
-    #[serde(default)]
-    #[schemars(with = "Vec<String>")]
-    pub run: Vec<Spanned<String>>,
-    /// The state document is removed: the run is over.
-    #[serde(default)]
-    pub remove: bool,
-    /// A reviewer to ask. Its verdict comes back as the event `review-finished`, and then the stop
-    /// is put again.
-    #[schemars(with = "Option<String>")]
-    pub review: Option<Spanned<String>>,
-    /// A job to start. One in the background is started once the step counts, and its start and end come
-    /// back as the events `job-started` and `job-ended`; one that is waited for does nothing else.
-    #[schemars(with = "Option<String>")]
-    pub start: Option<Spanned<String>>,
-    /// An expression for the ids of jobs to end.
-    #[schemars(with = "Option<String>")]
-    pub end: Option<Spanned<String>>,
-    /// What programs know a refusal by. Without `deny` it says what `[codes]` has for it.
-    pub code: Option<String>,
-}
-
-/// A table, or the name of one that stands elsewhere: only for the schema, since names are replaced
-/// before a rule is read.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
-pub(crate) enum NameOr<T> {
-    Name(String),
-    Table(T),
-}
-
-/// A name or several.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum OneOrMore {
-    One(String),
-    More(Vec<String>),
-}
-
-impl OneOrMore {
-    /// All of them.
-    pub fn names(&self) -> &[String] {
-        match self {
-            OneOrMore::One(name) => std::slice::from_ref(name),
-            OneOrMore::More(names) => names,
-        }
-    }
-}
-
-/// A text with `{{ }}` holes: here, or in a file of the workflow's `prompts/`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a text, or { prompt = \"file\" }")]
-pub enum Text {
-    Inline(String),
-    File {
-        /// A file in `prompts/`.
-        prompt: String,
-    },
-}
-
-/// What a field is set to.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "an expression, a number, true, false, or { template = \"file\" }")]
-pub enum ValueText {
-    Bool(bool),
-    Integer(i64),
-    Expression(String),
-    Template {
-        /// A file in `templates/` whose rendered text is JSON.
-        template: String,
-    },
-}
-
-/// What is written to a place.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(
-    untagged,
-    expecting = "a file in `templates/`, { patch = \"changes(…)\" } or { copies = \"paths\" }"
-)]
-pub enum WriteText {
-    /// A file in `templates/`.
-    Template(String),
-    Patch {
-        /// An expression for `changes(…)`: the patch that makes them. Where it is none, or they cannot be told,
-        /// nothing is written.
-        patch: String,
-    },
-    Copies {
-        /// An expression for a list of paths: a copy of each file that is there, below the place.
-        copies: String,
-    },
-}
-
 /// The type of a field: its name, with `?` where it may be absent and `*` for a list that is empty
 /// where it is absent; or a table.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -439,115 +291,6 @@ pub struct FieldTable {
     /// other elements are decided on as they are.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub misfit: Option<toml::Value>,
-}
-
-/// Something that a person or an agent can ask of the workflow.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "action")]
-pub struct ActionText {
-    /// One sentence for people.
-    pub about: String,
-    /// A template in `templates/` that makes a new state document.
-    #[schemars(with = "Option<String>")]
-    pub creates: Option<Spanned<String>>,
-    /// The name of the run that is created, a text with holes.
-    #[schemars(with = "Option<String>")]
-    pub name: Option<Spanned<String>>,
-    /// A template in `templates/` whose text is shown.
-    #[schemars(with = "Option<String>")]
-    pub shows: Option<Spanned<String>>,
-    /// A template in `templates/` whose JSON is shown with `--json`.
-    #[schemars(with = "Option<String>")]
-    pub shows_json: Option<Spanned<String>>,
-    /// What it shows is about no run.
-    #[serde(default)]
-    pub alone: bool,
-    /// What its command is called, where that is not the action's name.
-    pub command: Option<String>,
-    /// Who may ask for it. Without it, everybody.
-    pub by: Option<By>,
-    /// Parameters, by name.
-    #[serde(default)]
-    #[schemars(with = "BTreeMap<String, ParamText>")]
-    pub param: IndexMap<String, ParamText>,
-    /// Parameters that stand in `[param]`, behind its own.
-    #[serde(default)]
-    #[schemars(with = "Vec<String>")]
-    pub params: Vec<Spanned<String>>,
-}
-
-/// Who may ask for something: a role, or several. `human` alone is a person at a terminal, and no
-/// agent.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
-#[serde(
-    untagged,
-    expecting = "a role (human, orchestrator, worker, reviewer), a list of roles, or everybody"
-)]
-pub enum By {
-    One(Actor),
-    More(Vec<Actor>),
-    All(Everybody),
-}
-
-/// Everybody: what an action is for that says nothing, and where nothing is said for all actions.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum Everybody {
-    Everybody,
-}
-
-impl By {
-    /// All of them.
-    pub fn actors(&self) -> &[Actor] {
-        match self {
-            By::One(actor) => std::slice::from_ref(actor),
-            By::More(actors) => actors,
-            By::All(Everybody::Everybody) => &[],
-        }
-    }
-}
-
-/// A parameter of an action.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "param")]
-pub struct ParamText {
-    /// What kind of value it takes.
-    #[serde(rename = "type")]
-    pub ty: Option<ParamTypeText>,
-    /// Instead of that: a list of this type, as in a record.
-    pub list: Option<String>,
-    /// Instead of that: one of these strings.
-    pub one_of: Option<Vec<String>>,
-    /// One sentence for people.
-    #[serde(default)]
-    pub about: String,
-    /// What it is when not given. Without a default it must be given.
-    #[schemars(with = "Option<serde_json::Value>")]
-    pub default: Option<toml::Value>,
-    /// It may be left out, and is then none.
-    #[serde(default)]
-    pub optional: bool,
-    /// Who may give it. Without it, everybody.
-    pub by: Option<By>,
-}
-
-/// What a parameter takes.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ParamType {
-    String,
-    Integer,
-    Boolean,
-    /// The path of a file whose JSON is the value.
-    JsonFile,
-    /// The path of a file in the project, as its path there.
-    File,
-    /// What `list` or `one_of` says.
-    #[serde(skip)]
-    Value,
 }
 
 /// A whole definition, as written.

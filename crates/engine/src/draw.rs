@@ -4,6 +4,7 @@
 mod spine;
 mod svg;
 mod text;
+mod walk;
 
 use std::fmt::Write as _;
 
@@ -11,6 +12,8 @@ use crate::answer::INVALID_PARAMS;
 use crate::events::EventKind;
 use crate::job::JobKind;
 use crate::workflow::{Action, Does, JobSpec, Machine, Phase, PhaseId, Reply, Rule, Workflow};
+
+pub use walk::{Stay, Walk};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +25,12 @@ pub enum Format {
     Table,
 }
 
-/// Draws a workflow; `current` is a run's phase, which is marked.
-pub fn draw(workflow: &Workflow, format: Format, current: Option<&str>) -> String {
+/// Draws a workflow; `walk` is where a run has been, and the phase that it is in is marked.
+pub fn draw(workflow: &Workflow, format: Format, walk: Option<&Walk>) -> String {
+    let current = walk.map(|walk| walk.current.as_str());
     match format {
-        Format::Text => text::text(workflow, current),
-        Format::Svg => svg::svg(workflow, current),
+        Format::Text => text::text(workflow, walk),
+        Format::Svg => svg::svg(workflow, walk),
         Format::Mermaid => mermaid(workflow, current),
         Format::Dot => dot(workflow, current),
         Format::Table => table(workflow, current),
@@ -270,8 +274,9 @@ fn actions(workflow: &Workflow) -> String {
         let of = |action: &Action| {
             let cells =
                 machine.phases.iter().map(|phase| possible(workflow, machine, action, phase));
-            let row: Vec<&str> = std::iter::once(action.name.as_str()).chain(cells).collect();
-            row.into_iter().map(String::from).collect::<Vec<_>>()
+            let signed = if action.signed { " (signed)" } else { "" };
+            let name = format!("{}{signed}", action.name);
+            std::iter::once(name).chain(cells.map(String::from)).collect::<Vec<_>>()
         };
         // What a machine has no rule for, another one decides.
         let hears = |action: &&Action| {

@@ -1,6 +1,7 @@
 //! What a decision may look up. The engine asks; the runtime, a case file or a replay answers.
 
 mod account;
+mod aside;
 mod recalled;
 mod recorder;
 
@@ -17,6 +18,7 @@ use crate::glob;
 use crate::json::Json;
 
 pub use account::Account;
+pub use aside::Aside;
 pub use recalled::Recalled;
 pub use recorder::Recorder;
 

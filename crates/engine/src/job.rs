@@ -167,6 +167,9 @@ pub struct Job {
     /// What it may do, where the usual client is meant.
     #[serde(default, skip_serializing_if = "Rights::is_least")]
     pub rights: Rights,
+    /// What a machine must have to take it from a queue; none where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Vec<String>>,
     /// How long all of it may take.
     pub timeout: Duration,
 }
@@ -189,6 +192,7 @@ impl Job {
             file: None,
             model: None,
             rights: Rights::Least,
+            labels: None,
             timeout: run.iter().map(|run| run.timeout).sum(),
             run,
         }
@@ -230,6 +234,12 @@ pub fn with_facts<const N: usize>(own: [(&str, Json); N], facts: &Json) -> Json 
         _ => Vec::new(),
     };
     object(own.into_iter().chain(facts))
+}
+
+/// Whether a text is a label of machines: one word, so that lists of them can be written with commas.
+pub fn is_label(text: &str) -> bool {
+    let is_sign = |sign: char| sign.is_alphanumeric() || "-_.".contains(sign);
+    !text.is_empty() && text.chars().all(is_sign)
 }
 
 /// `10m`, `90s`

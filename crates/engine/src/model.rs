@@ -5,7 +5,11 @@
 
 mod edits;
 mod explore;
+mod frontier;
 mod moves;
+mod params;
+mod recorded;
+mod relevant;
 mod start;
 mod take;
 mod values;
@@ -24,10 +28,15 @@ use crate::decide::{RunFacts, decide};
 use crate::evidence::GivenEvidence;
 use crate::json::Json;
 use crate::step::{Event, Step};
+use crate::syntax::Use;
 use crate::workflow::Workflow;
+use relevant::Relevant;
 
 pub(crate) use explore::{Decided, Edge, Graph};
 pub use moves::{Move, Who};
+pub use params::{Tried, together};
+pub use recorded::Recorded;
+pub use start::Start;
 pub use take::Taken;
 pub use witness::{Witness, case_text};
 
@@ -53,8 +62,8 @@ pub struct Situation {
 pub struct World {
     pub files: BTreeMap<String, String>,
     pub message: Option<String>,
-    /// The checks that have run on the tree as it is, and whether they passed.
-    pub checks: BTreeMap<String, bool>,
+    /// The results of the checks that have run on the tree as it is.
+    pub checks: BTreeMap<String, CheckResult>,
     pub env: BTreeMap<String, String>,
     /// How often the agent has changed the tree, as far as that matters.
     pub tree: u8,
@@ -63,21 +72,39 @@ pub struct World {
     pub agents: Vec<Json>,
     pub reviews: u64,
     pub last_review: Option<(String, Option<String>)>,
+    /// The session that the run belongs to, where rules ask for that.
+    pub owner: Option<String>,
+    /// What a line of a journal was decided on, where it begins with that.
+    pub recorded: Option<Arc<Recorded>>,
 }
 
 impl World {
+    /// What was recorded, as long as nobody has changed the tree.
+    fn unchanged(&self) -> Option<&Recorded> {
+        self.recorded.as_deref().filter(|_| self.tree == 0)
+    }
+
     fn tree(&self) -> String {
-        format!("tree-{}", self.tree)
+        let recorded = self.unchanged().and_then(|it| it.tree.clone());
+        recorded.unwrap_or_else(|| format!("tree-{}", self.tree))
+    }
+
+    fn applied(&self) -> String {
+        self.unchanged().and_then(|it| it.applied.clone()).unwrap_or_else(|| self.tree())
     }
 
     fn changes(&self) -> Changes {
+        if let Some(changes) = self.unchanged().and_then(|it| it.changes.clone()) {
+            return changes;
+        }
         let file = Changed { path: "src/lib.rs".into(), added: Some(1), removed: Some(0) };
         let files = if self.tree == 0 { Vec::new() } else { vec![file] };
         Changes { tree: self.tree(), digest: format!("patch-{}", self.tree), files }
     }
 
     fn now(&self) -> Timestamp {
-        let beginning: Timestamp = BEGINNING.parse().unwrap_or_default();
+        let recorded = self.recorded.as_ref().and_then(|it| it.now);
+        let beginning = recorded.unwrap_or_else(|| BEGINNING.parse().unwrap_or_default());
         beginning + SignedDuration::from_hours(24 * i64::from(self.days))
     }
 }
@@ -98,9 +125,14 @@ fn result_of(ok: bool) -> CheckResult {
 pub struct Model<'w> {
     pub workflow: &'w Workflow,
     subjects: Subjects,
+    relevant: Relevant,
     /// What the workflow's own cases put into files, by path, and what agents say in them.
     files: BTreeMap<String, Vec<String>>,
     messages: Vec<String>,
+    /// Rules tell the session that a run belongs to from others.
+    tells_sessions: bool,
+    /// Constants that have another value than the definition gives them.
+    constants: Vec<(String, Json)>,
     /// Which record a file should have, as far as a rule has asked.
     shapes: Arc<Mutex<BTreeMap<String, String>>>,
 }
@@ -117,12 +149,29 @@ impl<'w> Model<'w> {
             }
         }
         let mut messages: Vec<String> = Vec::new();
-        for message in cases.messages().map(str::to_string).chain(values::texts(workflow)) {
+        let said = cases.messages().map(str::to_string);
+        for message in values::texts(workflow).into_iter().chain(said) {
             if messages.len() < 12 && !messages.contains(&message) {
                 messages.push(message);
             }
         }
-        Model { workflow, subjects, files, messages, shapes: Arc::default() }
+        let asks = |used: &Use| used.path == ["run", "owner"];
+        Model {
+            workflow,
+            subjects,
+            relevant: Relevant::new(workflow),
+            files,
+            messages,
+            tells_sessions: workflow.guards().any(|it| it.names().variables.iter().any(asks)),
+            constants: Vec::new(),
+            shapes: Arc::default(),
+        }
+    }
+
+    /// The same for a workflow in which these constants were configured.
+    #[must_use]
+    pub(crate) fn configured(self, constants: Vec<(String, Json)>) -> Model<'w> {
+        Model { constants, ..self }
     }
 
     /// The place of the document.
@@ -138,8 +187,7 @@ impl<'w> Model<'w> {
             .map(|(path, text)| (path.clone(), text.clone().into_bytes()))
             .collect();
         files.insert(self.place(), document.to_text(None).into_bytes());
-        let mut checks: BTreeMap<String, CheckResult> =
-            world.checks.iter().map(|(name, ok)| (name.clone(), result_of(*ok))).collect();
+        let mut checks = world.checks.clone();
         for check in self.workflow.checks() {
             if self.workflow.has_nothing_to_check(&check.name) {
                 checks.insert(check.name.clone(), CheckResult::default());
@@ -153,20 +201,23 @@ impl<'w> Model<'w> {
             checks,
             tree: Some(world.tree()),
             changes: Some(world.changes()),
-            applied: Some(world.tree()),
+            applied: Some(world.applied()),
             agents: Json::from(world.agents.clone()),
             shapes: self.shapes.clone(),
         }
     }
 
     pub(crate) fn facts(&self, situation: &Situation) -> RunFacts {
+        let recorded = situation.world.recorded.as_ref().map(|it| it.run.clone());
+        let recorded = recorded.unwrap_or_default();
         RunFacts {
             name: RUN.into(),
             document: self.place(),
             reviews: situation.world.reviews,
             last_review: situation.world.last_review.clone(),
             passed: situation.passed.clone(),
-            ..RunFacts::default()
+            owner: situation.world.owner.clone().or(recorded.owner),
+            ..recorded
         }
     }
 
@@ -185,26 +236,38 @@ impl Situation {
     pub(crate) fn new(document: Json) -> Situation {
         Situation { document, world: World::default(), passed: Vec::new(), over: false }
     }
+}
 
-    /// What tells it from others.
-    pub(crate) fn mark(&self, updated: Option<&str>) -> String {
-        let mut document = self.document.clone();
-        if let Some(place) = updated.and_then(|field| document.at_mut([field])) {
-            *place = Json::Null;
-        }
-        let Situation { world, passed, over, .. } = self;
+impl Model<'_> {
+    /// What tells a situation from others, as far as it matters to the rules.
+    pub(crate) fn mark(&self, situation: &Situation) -> String {
+        let workflow = self.workflow;
+        let document = match &situation.document {
+            Json::Object(members) => {
+                let members = members
+                    .iter()
+                    .filter(|(name, _)| match workflow.updated.as_deref() {
+                        Some(updated) if *updated == ***name => self.relevant.is_ever_read(name),
+                        _ => self.relevant.matters(workflow, name),
+                    })
+                    .map(|(name, value)| format!("{name}:{}", value.to_text(None)));
+                members.collect::<Vec<_>>().concat()
+            }
+            other => other.to_text(None),
+        };
+        let Situation { world, passed, over, .. } = situation;
         let agents = Json::from(world.agents.clone()).to_text(None);
         let rest = format!(
-            "{:?}{:?}{:?}{:?}{}{}{agents}{}{:?}{passed:?}{over}",
+            "{:?}{:?}{:?}{:?}{}{}{agents}{:?}{:?}{passed:?}{over}",
             world.files,
             world.message,
             world.checks,
             world.env,
             world.tree,
             world.days,
-            world.reviews,
-            world.last_review
+            world.last_review,
+            world.owner
         );
-        crate::digest::digest(format!("{}{rest}", document.to_text(None)).as_bytes())
+        crate::digest::digest(format!("{document}{rest}").as_bytes())
     }
 }

@@ -24,7 +24,7 @@ pub const GIVEN: &[(&str, &str)] = &[
     ),
     (
         "event",
-        "event.name, event.session, event.actor, event.reviewed and event.unreviewed (who has just reviewed, or tried to)",
+        "event.name, event.session, event.actor, event.reviewed and event.unreviewed (who has just reviewed, or tried to), event.signed_by (the name of the signer; none where the action is not signed)",
     ),
     ("params", "an action's parameters"),
     (
@@ -44,6 +44,9 @@ pub const GIVEN: &[(&str, &str)] = &[
 
 /// The name under which checks are seen.
 pub const CHECK: &str = "check";
+
+/// The name under which the text of a block sees what would open the gate, unless the workflow has one of its own.
+pub const MISSING: &str = "missing";
 
 /// Finds unknown names, fields, functions, filters and tests.
 pub fn check(workflow: &Workflow, definition: &Arc<Source>, found: &mut Diagnostics) {
@@ -251,9 +254,14 @@ impl Check<'_> {
             self.text(&workflow.texts[text.0], scope);
         }
         match &rule.reply {
-            Some(
-                Reply::Block(text) | Reply::Deny(text) | Reply::Allow { message: Some(text), .. },
-            ) => self.text(&workflow.texts[text.0], scope),
+            Some(Reply::Block(text)) => {
+                let mut scope = scope.clone();
+                scope.entry(MISSING.to_string()).or_insert(Type::Any);
+                self.text(&workflow.texts[text.0], &scope);
+            }
+            Some(Reply::Deny(text) | Reply::Allow { message: Some(text), .. }) => {
+                self.text(&workflow.texts[text.0], scope);
+            }
             Some(Reply::Allow { message: None, .. }) | None => {}
         }
     }

@@ -218,6 +218,11 @@ impl Resolver<'_> {
     /// Where the state documents are.
     fn document(&mut self, head: &Head, overrides: &Overrides) -> String {
         let document = overrides.document.clone().unwrap_or_else(|| head.place());
+        // What the store keeps of a run is its own.
+        if document.starts_with("store:") && document != format!("store:{}/*", head.name) {
+            let message = format!("the document's place {document:?} is in the store of runs");
+            self.error(0..0, "document", message);
+        }
         if document.matches('*').count() > 1 || crate::evidence::contained(&document).is_err() {
             self.error(
                 0..0,

@@ -176,12 +176,12 @@ pub fn of_record(workflow: &Workflow, record: &str) -> Option<serde_json::Value>
     Some(schema)
 }
 
-/// The schema of the parameters of an action.
+/// The schema of the parameters of an action, without those that only a person may give: who reads it is a program.
 pub fn of_params(workflow: &Workflow, action: &Action) -> serde_json::Value {
     let mut parts = serde_json::Map::new();
     let mut properties = serde_json::Map::new();
     let mut required = Vec::new();
-    for param in &action.params {
+    for param in action.params.iter().filter(|param| !param.people_only) {
         let mut schema = of_type(workflow, &param.value, &mut parts);
         if !param.about.is_empty() {
             schema["description"] = param.about.as_str().into();

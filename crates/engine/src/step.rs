@@ -8,6 +8,7 @@ use crate::evidence::{Account, Reading};
 use crate::functions::object;
 use crate::job::{CommandRun, Job};
 use crate::json::Json;
+use crate::signed::Signed;
 
 pub use crate::actor::Actor;
 
@@ -24,6 +25,9 @@ pub struct Event {
     pub agent: Option<String>,
     #[serde(default = "Json::object", skip_serializing_if = "is_empty")]
     pub params: Json,
+    /// The signature of the person who asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<Box<Signed>>,
 }
 
 fn is_empty(params: &Json) -> bool {
@@ -33,7 +37,14 @@ fn is_empty(params: &Json) -> bool {
 impl Event {
     /// An event without parameters.
     pub fn new(name: &str, actor: Actor) -> Event {
-        Event { name: name.into(), actor, session: None, agent: None, params: Json::object() }
+        Event {
+            name: name.into(),
+            actor,
+            session: None,
+            agent: None,
+            params: Json::object(),
+            signed: None,
+        }
     }
 
     /// A stop of an agent.

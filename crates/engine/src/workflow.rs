@@ -276,6 +276,8 @@ pub struct Action {
     pub command: String,
     /// Who may ask for it; everybody where it is empty.
     pub by: Vec<Actor>,
+    /// Whether it counts only with a signature.
+    pub signed: bool,
     pub params: Vec<Param>,
     pub does: Does,
 }

@@ -11,6 +11,7 @@ mod doctor;
 mod draw;
 mod drive;
 mod eject;
+pub mod fleet;
 mod help;
 mod init;
 mod jobs;
@@ -23,12 +24,15 @@ mod new;
 mod owner;
 mod pause;
 mod prove;
+mod prune;
 mod questions;
 mod repl;
 mod replay;
 mod schema;
+mod signing;
 mod simulate;
 pub mod status;
+mod store;
 mod test;
 mod trust;
 mod uninstall;
@@ -36,6 +40,7 @@ mod verify;
 mod wait;
 mod when;
 mod why;
+mod worker;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -53,7 +58,7 @@ use phasegate_runtime::gate::{Found, GateError, Runs};
 use phasegate_runtime::project::{self, Project};
 use phasegate_runtime::variables;
 
-use crate::outcome::{Exit, Failed, Failure, Outcome};
+use crate::outcome::{Code, Exit, Failed, Failure, Outcome};
 use crate::request::session;
 use crate::{acp, mcp, print, request, web};
 
@@ -87,6 +92,9 @@ enum Command {
     List(Output),
     /// Show the runs of this project
     Status(status::Options),
+    /// Show the runs of all projects and machines of the store, what needs somebody first
+    #[command(after_help = "Examples:\n  phasegate fleet\n  phasegate fleet --project shop --json")]
+    Fleet(fleet::Options),
     /// Explain the last decision of a run: rules, guards, evidence
     #[command(
         after_help = "Examples:\n  phasegate why\n  phasegate why triage/web --all\n  phasegate why --now"
@@ -109,6 +117,11 @@ enum Command {
     /// Check the proofs of this commit in a pipeline, and run their checks again
     #[command(after_help = "Example:\n  phasegate ci --signers .github/allowed_signers")]
     Ci(ci::Options),
+    /// Remove what runs that are over have left: evidence, logs, worktrees; for people
+    #[command(
+        after_help = "Examples:\n  phasegate prune --print\n  phasegate prune --older-than 8w --yes"
+    )]
+    Prune(prune::Options),
     /// End a run for good
     #[command(after_help = "Example:\n  phasegate cancel triage/web --reason 'wrong findings'")]
     Cancel(cancel::Options),
@@ -149,6 +162,11 @@ enum Command {
         after_help = "Examples:\n  phasegate wait --seconds 60\n  phasegate wait phases/web --status APPROVED"
     )]
     Wait(wait::Options),
+    /// Show where runs are kept, and bring them from files to PostgreSQL or back
+    #[command(
+        after_help = "Examples:\n  phasegate store status\n  phasegate store migrate\n  phasegate store import ."
+    )]
+    Store(store::Options),
     /// Consent to the commands that a workflow of this project runs
     #[command(
         after_help = "Examples:\n  phasegate trust ship --show\n  phasegate trust ship\n  phasegate trust ship --revoke"
@@ -174,7 +192,7 @@ enum Command {
     Test(test::Options),
     /// Prove what holds of every run of a workflow, or show how it does not
     #[command(
-        after_help = "Exit codes: 0 proved, 1 found, 2 nothing found but not all was looked at.\n\nExamples:\n  phasegate verify ship\n  phasegate verify ship --write && phasegate test ship"
+        after_help = "Exit codes: 0 proved, 1 found, 2 nothing found, but not everything was explored.\n\nExamples:\n  phasegate verify ship\n  phasegate verify ship --write && phasegate test ship"
     )]
     Verify(verify::Options),
     /// Go through a workflow step by step, with made-up evidence; ends as a case
@@ -203,6 +221,11 @@ enum Command {
     /// Show the runs as a page in the browser, on this machine only
     #[command(after_help = "Example:\n  phasegate web --port 0")]
     Web(web::Options),
+    /// Do jobs for the runs of other machines, from the queue of the store
+    #[command(
+        after_help = "Examples:\n  phasegate worker --jobs 2\n  phasegate worker --labels linux,gpu\n  phasegate worker --trust-store"
+    )]
+    Worker(worker::Options),
     /// Let an agent that speaks the Agent Client Protocol take a turn; Phasegate calls this itself
     #[command(hide = true)]
     AcpTurn {
@@ -271,9 +294,9 @@ pub fn main(folder: Option<&Path>, words: &[OsString]) -> ExitCode {
     if complete::answer() {
         return Exit::Done.into();
     }
-    run(folder, words).unwrap_or_else(|Failed(message)| {
+    run(folder, words).unwrap_or_else(|Failed { message, code }| {
         if wants_json(words) {
-            print::json(&Failure::new(Exit::Failed, &message));
+            print::json(&Failure::new(code, &message));
         } else {
             let label = if print::colour_stderr() { "\x1b[31merror\x1b[0m" } else { "error" };
             print::note(&format!("{label}: {message}"));
@@ -301,7 +324,7 @@ fn understood(command: clap::Command, words: &[OsString]) -> ArgMatches {
         let (message, usage) = text.split_once("\n\n").unwrap_or((text, ""));
         let hint = usage.split_whitespace().collect::<Vec<_>>().join(" ");
         let hint = if hint.is_empty() { String::new() } else { format!("\nhint: {hint}") };
-        print::json(&Failure::new(Exit::Usage, &format!("{message}{hint}")));
+        print::json(&Failure::new(Code::Usage, &format!("{message}{hint}")));
         std::process::exit(Exit::Usage as i32)
     })
 }
@@ -319,7 +342,7 @@ fn run(folder: Option<&Path>, words: &[OsString]) -> Outcome {
     let project = match (project(&std::env::current_dir()?), &own) {
         (Ok(project), _) => project,
         // Where everything else gives up, it says what to do.
-        (Err(Failed(why)), Some(Command::Doctor(options))) => {
+        (Err(Failed { message: why, .. }), Some(Command::Doctor(options))) => {
             return Ok(doctor::without_project(&why, options));
         }
         (Err(failed), _) => return Err(failed),
@@ -359,7 +382,7 @@ fn is_own(name: &str) -> bool {
 fn of_workflow(matches: &ArgMatches, run: impl Fn(&str, &ArgMatches) -> Outcome) -> Outcome {
     match matches.subcommand() {
         Some((name, own)) => run(name, own),
-        None => Err(Failed("name a workflow; `phasegate list` shows them".into())),
+        None => Err(Failed::new("name a workflow; `phasegate list` shows them".into())),
     }
 }
 
@@ -431,12 +454,14 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Doctor(options) => doctor::run(project, &options),
         Command::List(options) => list::run(project, options.json),
         Command::Status(options) => status::run(project, &options),
+        Command::Fleet(options) => fleet::run(project, &options),
         Command::Why(options) => why::run(project, &options),
         Command::Log(options) => log::run(project, &options),
         Command::Prove(options) => prove::run(project, &options),
         Command::VerifyProof(options) => prove::verify_proof(project, &options),
         Command::Ci(options) => ci::run(project, &options),
         Command::Replay(options) => replay::run(project, &options),
+        Command::Prune(options) => prune::run(project, &options),
         Command::Cancel(options) => cancel::run(project, &options),
         Command::Pause(options) => pause::pause(project, &options),
         Command::Resume(options) => pause::resume(project, &options),
@@ -447,6 +472,7 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Accept(options) => accept::run(project, &options),
         Command::Jobs(options) => jobs::run(project, &options),
         Command::Wait(options) => wait::run(project, &options),
+        Command::Store(options) => store::run(project, &options),
         Command::Trust(options) => trust::run(project, &options),
         Command::New(options) => new::run(project, &options),
         Command::Lint(options) => lint::run(project, &options),
@@ -466,11 +492,12 @@ fn dispatch(own: Command, project: &Project) -> Outcome {
         Command::Repl(options) => repl::run(project, &options),
         Command::Mcp(options) => mcp::run(project, &options),
         Command::Web(options) => web::run(project, &options),
+        Command::Worker(options) => worker::run(project, &options),
         Command::Completions { shell } => complete::script(shell),
         Command::Man(options) => man::run(project, &options),
         // `main` takes these two before they come here; this is how `help` knows of them.
         Command::Statusline | Command::Hook => {
-            Err(Failed("`hook` and `statusline` come first".into()))
+            Err(Failed::new("`hook` and `statusline` come first".into()))
         }
     }
 }
@@ -499,7 +526,8 @@ fn chosen_run(gate: &Runs, name: Option<&str>) -> Result<Found, GateError> {
 /// Refuses to an agent that Phasegate has started, and to what that has started, what is not about its own work.
 fn no_agent(project: &Project, what: &str) -> Result<(), Failed> {
     if std::env::var_os(variables::TOKEN).is_some() || caller::is_job_of(&project.root) {
-        return Err(Failed(format!("`{what}` is not for an agent that a run has started")));
+        let why = format!("`{what}` is not for an agent that a run has started");
+        return Err(Failed::of(Code::NotPermitted, why));
     }
     Ok(())
 }

@@ -3,12 +3,13 @@
 //! Whatever goes wrong here allows the stop, with exit 0 and a message: a client treats other
 //! endings as a block or drops them silently, and both are worse.
 
+mod asked;
+mod reply;
 mod settings;
+mod wake;
 
 use std::cell::LazyCell;
 use std::ffi::OsString;
-use std::fs::Metadata;
-use std::hash::{DefaultHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,30 +17,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use phasegate_clients::{CLIENTS, Client, Payload, Quirk, Reply, Task, named, usual};
-use phasegate_engine::answer::{Answer, Outcome};
+use phasegate_clients::{Client, Payload, Reply, Task, named, usual};
+use phasegate_engine::answer::Answer;
 use phasegate_engine::decide::params;
-use phasegate_engine::events::{TASK_COMPLETED, TEAMMATE_IDLE};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event};
 use phasegate_runtime::bindings;
 use phasegate_runtime::fault_log;
-use phasegate_runtime::gate::{Answered, Gate, Sign, Stop, Verdict, tools};
-use phasegate_runtime::ledger::Delivery;
+use phasegate_runtime::gate::{Gate, Sign, Stop, tools};
 use phasegate_runtime::origin::Origin;
 use phasegate_runtime::plain;
 use phasegate_runtime::project::{ConfigError, Project};
 use phasegate_runtime::variables;
 use phasegate_runtime::witness;
 use phasegate_runtime::world::ClientReport;
-use serde_json::{Map, Value};
 use signal_hook::consts::SIGXFSZ;
 
 use crate::watchdog::Watchdog;
-use crate::{openings, payload, print};
-
-/// A payload larger than this is not read.
-const MAX_BYTES: usize = 8 << 20;
+use crate::{openings, print};
+use asked::{Asked, Happened, arguments, delivery, help, read};
+use reply::{Failure, answer, say, sentences, together};
 
 /// How long a hook may take that is not asked about a stop.
 const MAX_SIGN: Duration = Duration::from_secs(24);
@@ -47,55 +44,6 @@ const MAX_SIGN: Duration = Duration::from_secs(24);
 /// How much later than the end of its checks a hook is given up, at least: to write down their results
 /// takes a while.
 const MARGIN: Duration = Duration::from_secs(3);
-
-/// Every event: its name in the installed command, its name in the payload, and what it tells. A
-/// sub-agent's stop is a sign of life only: the run belongs to the session.
-const EVENTS: &[(&str, &str, Happened)] = &[
-    ("stop", "Stop", Happened::Stop),
-    ("subagent-stop", "SubagentStop", Happened::Sign(Sign::Alive)),
-    ("session-start", "SessionStart", Happened::Sign(Sign::Started)),
-    ("session-end", "SessionEnd", Happened::Sign(Sign::Ended)),
-    ("user-prompt-submit", "UserPromptSubmit", Happened::Sign(Sign::Alive)),
-    ("pre-compact", "PreCompact", Happened::Sign(Sign::Alive)),
-    ("config-change", "ConfigChange", Happened::Settings),
-    ("pre-tool-use", "PreToolUse", Happened::Tool),
-    (TASK_COMPLETED, "TaskCompleted", Happened::Question),
-    (TEAMMATE_IDLE, "TeammateIdle", Happened::Question),
-];
-
-#[derive(Clone, Copy, Debug)]
-enum Happened {
-    Stop,
-    Sign(Sign),
-    /// A file of the client's settings has changed.
-    Settings,
-    /// The agent is about to use a tool.
-    Tool,
-    /// The agent is about to do something that rules may keep it from.
-    Question,
-}
-
-/// What people are told, with the names of the clients in the place of the hole.
-const HELP: &str = "\
-Answers a hook of a coding agent's client. The client runs it; people need not.
-
-Usage: phasegate hook EVENT [--client NAME]
-
-Clients: {clients}
-
-Events:
-  stop                the gate: may the agent stop?
-  session-start       tells the agent where its run is, also after a compaction
-  session-end         gives the session's runs up, so that another can take them
-  user-prompt-submit, subagent-stop, pre-compact
-                      signs of life, so that no other session takes the runs
-  pre-tool-use        refuses a tool that the phase of the session's run denies
-  task-completed, teammate-idle
-                      asks the rules that are about it
-  config-change       refuses settings that would open the gate while it holds the session
-
-It reads the client's JSON on stdin and prints one JSON object. Failures of its own allow the stop.
-PHASEGATE_DISABLE=1 in the environment allows every stop.";
 
 /// `phasegate [-C DIR] hook EVENT [--client NAME]`
 pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
@@ -110,6 +58,9 @@ pub fn main(folder: Option<&Path>, args: &[OsString]) -> ExitCode {
     let asked = arguments(args);
     let meant = || args.iter().filter_map(|arg| arg.to_str()).find_map(named).unwrap_or(usual());
     let client = asked.as_ref().map_or_else(|_| meant(), |it| it.client);
+    if asked.as_ref().is_ok_and(|asked| matches!(asked.happened, Happened::Wake)) {
+        return wake::main(client);
+    }
     // Where a file may not grow any more, that is an error to be told, not the end of the process.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let watchdog = Watchdog::start(client, time(client, &asked), |client, why| {
@@ -161,67 +112,6 @@ fn disabled(args: &[OsString]) -> ExitCode {
     say(client, &Reply { message, ..Reply::default() }, 0)
 }
 
-fn help() -> String {
-    let names: Vec<&str> = CLIENTS.iter().map(|client| client.name()).collect();
-    let (names, usual) = (names.join(", "), usual().name());
-    let names = names.replacen(usual, &format!("{usual} (the default)"), 1);
-    HELP.replace("{clients}", &names)
-}
-
-fn say(client: &dyn Client, reply: &Reply, code: u8) -> ExitCode {
-    let reply = &plain(reply);
-    print::json_line(&spaced(&client.reply(reply)));
-    // Where the client has no words for the user, its log has them.
-    if let (Some(message), true) = (&reply.message, !client.has(Quirk::ShowsMessages)) {
-        print::note(message);
-    }
-    ExitCode::from(if client.has(Quirk::HeedsExit) { code } else { 0 })
-}
-
-/// The same answer in plain text: the client shows it in a terminal, and what the state, a check or an agent
-/// has brought along is in it.
-fn plain(reply: &Reply) -> Reply {
-    let text = |text: &String| plain::text(text).into_owned();
-    Reply {
-        block: reply.block.as_ref().map(text),
-        refusal: reply.refusal.as_ref().map(text),
-        message: reply.message.as_ref().map(text),
-        context: reply.context.as_ref().map(|(event, context)| (*event, text(context))),
-    }
-}
-
-/// The JSON with a space behind every colon and comma between members, as the contracts that we
-/// implement show it.
-fn spaced(members: &Map<String, Value>) -> String {
-    let members: Vec<String> =
-        members.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
-    format!("{{{}}}", members.join(", "))
-}
-
-/// A failure of our own.
-struct Failure {
-    project: Option<PathBuf>,
-    message: String,
-}
-
-impl Failure {
-    fn new(project: Option<&Path>, message: impl Into<String>) -> Failure {
-        Failure { project: project.map(Path::to_path_buf), message: message.into() }
-    }
-
-    /// Says and keeps it.
-    fn reply(&self) -> Reply {
-        fault_log::note(self.project.as_deref(), &self.message);
-        self.told()
-    }
-
-    /// Says it.
-    fn told(&self) -> Reply {
-        let message = format!("phasegate: {} (The stop was allowed.)", self.message);
-        Reply { message: Some(message), ..Reply::default() }
-    }
-}
-
 fn run(
     folder: Option<&Path>,
     asked: Result<Asked, String>,
@@ -241,6 +131,8 @@ fn run(
     // A sub-agent's stop is none of the session's, and says that the session lives.
     let (name, happened) = match happened {
         Happened::Stop if payload.is_sub_agent => ("subagent-stop", Happened::Sign(Sign::Alive)),
+        // What nobody has typed is a sign of life, and not a person's word.
+        Happened::Sign(sign) if payload.is_notification => ("notification", Happened::Sign(sign)),
         happened => (name, happened),
     };
     if matches!(happened, Happened::Tool) {
@@ -257,12 +149,13 @@ fn run(
     let mut stop = stop(payload, client, origin.clone());
     stop.delivery = delivery(&stop, digest);
     stop.received = Some(received);
+    let mut beside = wake::Beside::begin(&projects, &stop, happened, digest);
     for project in &projects {
         let (reply, code) = match happened {
-            Happened::Stop => stopped(project, &stop),
+            Happened::Stop => stopped(project, &stop, &mut beside),
             Happened::Sign(sign) => signed(project, &stop, sign, name, event),
             Happened::Question => asked_about(project, &stop, name, &task),
-            Happened::Tool => (Reply::default(), 0),
+            Happened::Tool | Happened::Wake => (Reply::default(), 0),
             Happened::Settings => match &stop.session {
                 Some(session) if stop.told.shell().is_none() => {
                     (settings::changed(project, client, session, changed.as_deref()), 0)
@@ -276,6 +169,7 @@ fn run(
             break;
         }
     }
+    beside.end();
     Ok(heard)
 }
 
@@ -331,9 +225,10 @@ fn projects(
 }
 
 /// The answer of a project to a stop.
-fn stopped(project: &Project, stop: &Stop) -> (Reply, u8) {
+fn stopped(project: &Project, stop: &Stop, beside: &mut wake::Beside) -> (Reply, u8) {
     let gate = Gate::new(project);
     let mut verdict = gate.stop(stop);
+    beside.note(project, &gate, &verdict);
     if stop.told.shell().is_none() {
         verdict.notes.extend(gate.broken_once(stop.session.as_deref()));
     }
@@ -429,24 +324,6 @@ fn signed(
     (Reply { message, context, ..Reply::default() }, 0)
 }
 
-/// The answers of two projects as one.
-fn together(first: Reply, second: Reply) -> Reply {
-    let joined = |a: Option<String>, b: Option<String>, between: &str| match (a, b) {
-        (Some(a), Some(b)) => Some(format!("{a}{between}{b}")),
-        (a, b) => a.or(b),
-    };
-    let context = match (first.context, second.context) {
-        (Some((event, a)), Some((_, b))) => Some((event, format!("{a}\n\n{b}"))),
-        (a, b) => a.or(b),
-    };
-    Reply {
-        block: first.block.or(second.block),
-        refusal: first.refusal.or(second.refusal),
-        message: joined(first.message, second.message, " "),
-        context,
-    }
-}
-
 /// The name of a session. One that would be several lines of a message is not one.
 fn named_plainly(session: &str) -> String {
     print::one_line(&plain::text(session))
@@ -464,106 +341,5 @@ fn stop(payload: Payload, client: &'static dyn Client, origin: Origin) -> Stop {
         told: ClientReport { client, last_message, said, transcript, mark, origin },
         delivery: None,
         received: None,
-    }
-}
-
-/// What the installed command asks for.
-struct Asked {
-    name: &'static str,
-    event: &'static str,
-    happened: Happened,
-    client: &'static dyn Client,
-}
-
-/// The event and the client, which the installed command names.
-fn arguments(args: &[OsString]) -> Result<Asked, String> {
-    let mut args = args.iter().cloned();
-    let event = args.next().unwrap_or_default();
-    let known = EVENTS.iter().find(|(name, ..)| event == *name);
-    let Some((name, event, happened)) = known else {
-        let names: Vec<&str> = EVENTS.iter().map(|(name, ..)| *name).collect();
-        let (event, names) = (event.to_string_lossy(), names.join(", "));
-        return Err(format!("there is no hook event {event:?}; there are: {names}"));
-    };
-    let mut client = usual();
-    while let Some(arg) = args.next() {
-        let given = match arg.to_str().and_then(|arg| arg.strip_prefix("--client")) {
-            Some("") => args.next().unwrap_or_default().to_string_lossy().into_owned(),
-            Some(value) if value.starts_with('=') => value[1..].to_string(),
-            _ => return Err(format!("unknown argument {:?}", arg.to_string_lossy())),
-        };
-        client = named(&given).ok_or_else(|| {
-            let known: Vec<&str> = CLIENTS.iter().map(|client| client.name()).collect();
-            format!("there is no client {given:?}; there are: {}", known.join(", "))
-        })?;
-    }
-    Ok(Asked { name, event, happened: *happened, client })
-}
-
-/// What tells a stop from the same one delivered again: its payload, and a transcript that is there.
-fn delivery(stop: &Stop, payload: u64) -> Option<Delivery> {
-    let transcript = stop.told.transcript.as_ref()?.metadata().ok().filter(Metadata::is_file)?;
-    Some(Delivery { payload: format!("{payload:x}"), transcript: transcript.len() })
-}
-
-/// The payload, and a digest of it.
-fn read(client: &dyn Client) -> Result<(Payload, u64), String> {
-    let bytes = payload::read(MAX_BYTES);
-    let bytes = bytes.map_err(|error| format!("the payload cannot be read: {error}"))?;
-    if bytes.len() > MAX_BYTES {
-        return Err(format!("the payload is larger than {} MB", MAX_BYTES >> 20));
-    }
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    if text.trim_ascii().is_empty() {
-        return Err("the payload on stdin is empty".into());
-    }
-    if !text.trim_ascii_start().starts_with(b"{") {
-        return Err("the payload is not a JSON object".into());
-    }
-    let mut digest = DefaultHasher::new();
-    digest.write(text);
-    let payload = client.payload(text);
-    let payload = payload
-        .map_err(|error| format!("the payload does not have the expected shape: {error}"))?;
-    Ok((payload, digest.finish()))
-}
-
-/// Messages as sentences, one after the other.
-fn sentences(messages: &[String]) -> String {
-    let each = messages.iter().map(|message| {
-        let message = message.trim();
-        let ends = message.ends_with(['.', '!', '?', ')', ':']);
-        if ends { message.to_string() } else { format!("{message}.") }
-    });
-    each.collect::<Vec<_>>().join(" ")
-}
-
-fn answer(project: &Project, verdict: &Verdict) -> (Reply, u8) {
-    let mut faults = verdict.faults.clone();
-    let mut messages = verdict.notes.clone();
-    for answered in &verdict.answers {
-        messages.extend(answered.notes.iter().cloned());
-        match &answered.answer {
-            Answer::Allow { outcome: Some(Outcome::Fault), message: Some(message), .. } => {
-                faults.push(format!("run {}: {message}", answered.run));
-            }
-            _ => messages.extend(answered.told()),
-        }
-    }
-    for fault in &faults {
-        fault_log::note(Some(&project.root), fault);
-    }
-    let block = verdict.block();
-    messages.extend(block.and_then(|block| block.way_out.clone()));
-    messages.splice(0..0, faults.iter().cloned());
-    if !faults.is_empty() && block.is_none() {
-        messages.push("(The stop was allowed.)".into());
-    }
-    let message = (!messages.is_empty()).then(|| format!("phasegate: {}", sentences(&messages)));
-    match block {
-        Some(Answered { answer: Answer::Block { reason }, block_exit, .. }) => {
-            (Reply { block: Some(reason.clone()), message, ..Reply::default() }, *block_exit)
-        }
-        _ => (Reply { message, ..Reply::default() }, 0),
     }
 }

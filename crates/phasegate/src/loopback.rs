@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,9 +39,13 @@ const GRACE: Duration = Duration::from_secs(1);
 /// No request of ours is larger.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// What answers requests.
+/// An answer that is being worked out.
+pub type Answering<'d> = Pin<Box<dyn Future<Output = Response<Body>> + Send + 'd>>;
+
+/// What answers requests. It is called through a pointer, so that the code of a connection is in the program once
+/// for all doors.
 pub trait Door: Send + Sync + 'static {
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
+    fn answer(&self, request: Request<Incoming>) -> Answering<'_>;
 }
 
 /// The names by which this machine may be called: a page of another host that has its name resolved to this machine
@@ -100,13 +105,13 @@ pub async fn bind(address: SocketAddr) -> Result<(TcpListener, Hosts), String> {
 }
 
 /// Serves until a signal. `stopping` tells the answers that are under way, `streams` those that do not end by
-/// themselves.
+/// themselves. Nothing here depends on the kind of door, so that it is compiled once.
 pub async fn serve(
     listener: TcpListener,
-    door: Arc<impl Door>,
+    door: Arc<dyn Door>,
     stopping: CancellationToken,
     streams: CancellationToken,
-    listening: impl FnOnce(SocketAddr),
+    listening: &(dyn Fn(SocketAddr) + Sync),
 ) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -30,6 +30,9 @@ fn main() -> ExitCode {
     {
         return supervise::main(&args);
     }
+    if args.first().is_some_and(|first| first == jobs::SETTLE) {
+        return supervise::settle(&args);
+    }
     let (folder, args) = cli::chosen_folder(args);
     match args.first().and_then(|first| first.to_str()) {
         Some("hook") => hook::main(folder.as_deref(), &args[1..]),

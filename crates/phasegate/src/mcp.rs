@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use clap::Args;
 use phasegate_runtime::caller;
-use phasegate_runtime::gate::Runs;
+use phasegate_runtime::catalog::{Entry, Memory};
+use phasegate_runtime::gate::GateError;
 use phasegate_runtime::jobs;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::variables;
@@ -38,8 +39,9 @@ pub struct Options {
 
 /// Serves until the client has gone, or until a signal.
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    let workflow = served(project, options.workflow.as_deref())?;
-    let tools = Tools { root: project.root.clone(), workflow, memory: Arc::default() };
+    let memory: Arc<Memory> = Arc::default();
+    let workflow = served(project, &memory, options.workflow.as_deref())?;
+    let tools = Tools { root: project.root.clone(), workflow, memory };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         // One thread is held by stdin, one by stdout.
@@ -50,7 +52,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let served = runtime.block_on(serve(tools, address));
     // A read of stdin that never returns must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(2));
-    served.map_err(Failed)?;
+    served.map_err(Failed::new)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -71,11 +73,11 @@ async fn serve(tools: Tools, address: Option<SocketAddr>) -> Result<(), String> 
 }
 
 /// The workflow that is meant.
-fn served(project: &Project, named: Option<&str>) -> Result<String, Failed> {
+fn served(project: &Project, memory: &Memory, named: Option<&str>) -> Result<String, Failed> {
     if let Some(name) = named {
         return match project.workflow(name) {
             Some(_) => Ok(name.to_string()),
-            None => Err(Failed(format!("there is no workflow {name:?}"))),
+            None => Err(GateError::UnknownWorkflow(name.to_string()).into()),
         };
     }
     // An agent works for one run, and needs the tools of that.
@@ -84,19 +86,22 @@ fn served(project: &Project, named: Option<&str>) -> Result<String, Failed> {
     if let Some((workflow, _)) = own {
         return Ok(workflow.to_string());
     }
-    let gate = Runs::new(project);
-    let has_agents = |name: &&str| gate.workflow(name).is_ok_and(|it| it.has_agents());
-    let names = project.workflows.iter().map(|entry| entry.name.as_str());
-    match names.filter(has_agents).collect::<Vec<_>>().as_slice() {
+    // What is resolved here serves the first call.
+    let has_agents = |entry: &&Entry| {
+        let resolved = || entry.recall(&project.config, memory);
+        entry.may_have_agents() && resolved().is_ok_and(|workflow| workflow.has_agents())
+    };
+    let entries = project.workflows.iter().filter(has_agents);
+    match entries.map(|entry| entry.name.as_str()).collect::<Vec<_>>().as_slice() {
         [one] => Ok((*one).to_string()),
-        all => Err(Failed(format!("choose a workflow with `--workflow`: {}", all.join(", ")))),
+        all => Err(Failed::new(format!("choose a workflow with `--workflow`: {}", all.join(", ")))),
     }
 }
 
 /// The address that is meant, `localhost` included.
 fn address(text: &str) -> Result<SocketAddr, Failed> {
     let found = text.to_socket_addrs().ok().and_then(|mut all| all.next());
-    found.ok_or_else(|| Failed(format!("{text:?} is not an address such as 127.0.0.1:7421")))
+    found.ok_or_else(|| Failed::new(format!("{text:?} is not an address such as 127.0.0.1:7421")))
 }
 
 /// Who holds the other end of stdio: the agent whose secret we were given, or the orchestrator that has others

@@ -1,17 +1,47 @@
 //! How a command ends: what it failed with, and the codes that the program exits with.
 
+use std::any::Any;
 use std::process::ExitCode;
 
 use phasegate_engine::answer::Outcome as Answered;
+use phasegate_runtime::caller::PeopleOnly;
+use phasegate_runtime::catalog::LoadError;
+use phasegate_runtime::gate::GateError;
+use phasegate_runtime::store::StoreError;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a command failed with: a sentence for the user. A line that begins with `hint: ` says what to do.
-pub struct Failed(pub String);
+/// What a command failed with: a sentence for the user, and what programs tell it by. A line that begins with
+/// `hint: ` says what to do.
+pub struct Failed {
+    pub message: String,
+    pub code: Code,
+}
 
-impl<E: std::fmt::Display> From<E> for Failed {
+impl Failed {
+    /// A failure that programs need not tell from others.
+    pub fn new(message: String) -> Failed {
+        Failed::of(Code::Failed, message)
+    }
+
+    pub fn of(code: Code, message: String) -> Failed {
+        Failed { message, code }
+    }
+}
+
+impl<E: std::fmt::Display + 'static> From<E> for Failed {
     fn from(error: E) -> Failed {
-        Failed(error.to_string())
+        let known: &dyn Any = &error;
+        let code = if let Some(error) = known.downcast_ref::<GateError>() {
+            Code::of(error)
+        } else if known.is::<LoadError>() {
+            Code::InvalidDefinition
+        } else if known.is::<PeopleOnly>() {
+            Code::NotPermitted
+        } else {
+            Code::Failed
+        };
+        Failed { message: error.to_string(), code }
     }
 }
 
@@ -43,7 +73,7 @@ impl Exit {
         (
             Exit::Usage,
             "usage",
-            "the command line cannot be understood; of `verify`: nothing found, not all seen",
+            "the command line cannot be understood; of `verify`: not all was explored",
         ),
         (Exit::Waiting, "waiting", "`drive`: the run waits for a person or something outside"),
         (Exit::Stuck, "stuck", "`drive`: the agent repeats itself"),
@@ -88,6 +118,79 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// What kind of failure it is, for programs: finer than the exit code, and as steady.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    Failed,
+    Usage,
+    NoSuchRun,
+    NoSuchWorkflow,
+    InvalidDefinition,
+    InvalidDocument,
+    NotPermitted,
+    NotReady,
+    Over,
+    Exists,
+    Locked,
+    Fault,
+}
+
+impl Code {
+    /// Every code with its name and what it means.
+    pub const TABLE: [(Code, &'static str, &'static str); 12] = [
+        (Code::Failed, "failed", "it did not work, and none of the following says why"),
+        (Code::Usage, "usage", "the command line cannot be understood"),
+        (Code::NoSuchRun, "no-such-run", "there is no such run, or more than one fits the name"),
+        (Code::NoSuchWorkflow, "no-such-workflow", "there is no workflow of that name"),
+        (
+            Code::InvalidDefinition,
+            "invalid-definition",
+            "a workflow cannot be read, or has mistakes",
+        ),
+        (
+            Code::InvalidDocument,
+            "invalid-document",
+            "the state document of the run is gone or cannot be read",
+        ),
+        (Code::NotPermitted, "not-permitted", "it is for people, or for another role"),
+        (
+            Code::NotReady,
+            "not-ready",
+            "somebody has to do something first: consent, or take the run over",
+        ),
+        (Code::Over, "over", "the run is over"),
+        (Code::Exists, "exists", "what was to be made is there already"),
+        (Code::Locked, "locked", "another process has the run; try again"),
+        (Code::Fault, "fault", "a guard or a text of the workflow failed"),
+    ];
+
+    /// The name by which programs know it.
+    pub fn name(self) -> &'static str {
+        let known = Code::TABLE.iter().find(|(code, ..)| *code == self);
+        known.map_or("failed", |(_, name, _)| name)
+    }
+
+    fn of(error: &GateError) -> Code {
+        match error {
+            GateError::UnknownRun(_) => Code::NoSuchRun,
+            GateError::UnknownWorkflow(_) => Code::NoSuchWorkflow,
+            GateError::Workflow(..) => Code::InvalidDefinition,
+            GateError::Gone(..) | GateError::Unreadable(_) => Code::InvalidDocument,
+            GateError::NotPermitted(_) => Code::NotPermitted,
+            GateError::NotReady(_) => Code::NotReady,
+            GateError::Over => Code::Over,
+            GateError::Exists(..) => Code::Exists,
+            GateError::Store(StoreError::Busy(..) | StoreError::Conflict(_)) => Code::Locked,
+            GateError::Fault(_) => Code::Fault,
+            GateError::Store(_)
+            | GateError::Effect(_)
+            | GateError::Process(_)
+            | GateError::Text(_)
+            | GateError::Other(_) => Code::Failed,
+        }
+    }
+}
+
 /// What programs are told of a failure: the one form for all commands.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Failure {
@@ -99,7 +202,8 @@ pub struct Failure {
 pub struct Problem {
     /// A sentence for people.
     pub message: String,
-    /// The name of the exit code.
+    /// What kind of failure it is: `no-such-run`, `not-permitted`, …
+    #[schemars(extend("enum" = Code::TABLE.map(|(_, name, _)| name)))]
     pub code: String,
     /// What to do about it.
     pub hint: Option<String>,
@@ -107,14 +211,14 @@ pub struct Problem {
 
 impl Failure {
     /// A failure of which the message may end with hints.
-    pub fn new(exit: Exit, message: &str) -> Failure {
+    pub fn new(code: Code, message: &str) -> Failure {
         let is_hint = |line: &&str| line.starts_with(HINT);
         let hints: Vec<&str> =
             message.lines().filter(is_hint).map(|line| &line[HINT.len()..]).collect();
         let rest: Vec<&str> = message.lines().filter(|line| !is_hint(line)).collect();
         let hint = (!hints.is_empty()).then(|| hints.join("\n"));
         let message = rest.join("\n").trim().to_string();
-        Failure { error: Problem { message, code: exit.name().into(), hint } }
+        Failure { error: Problem { message, code: code.name().into(), hint } }
     }
 }
 
@@ -123,7 +227,7 @@ const HINT: &str = "hint: ";
 
 #[cfg(test)]
 mod tests {
-    use super::{Exit, Failure};
+    use super::{Code, Exit, Failure};
 
     #[test]
     fn the_table_has_every_code_at_its_place() {
@@ -134,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_hint_is_told_apart_from_the_message() {
-        let failure = Failure::new(Exit::Failed, "there is no run\nhint: start one");
+        let failure = Failure::new(Code::Failed, "there is no run\nhint: start one");
         assert_eq!(failure.error.message, "there is no run");
         assert_eq!(failure.error.hint.as_deref(), Some("start one"));
         assert_eq!(failure.error.code, "failed");

@@ -2,8 +2,8 @@
 //! what was done in its own words.
 
 use std::fmt;
+use std::path::Path;
 
-use phasegate_engine::answer::Answer;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Event;
 use phasegate_engine::workflow::{Action, Does, TextId, Workflow};
@@ -20,6 +20,8 @@ pub struct Asked<'a> {
     pub caller: &'a Caller,
     /// The run that was named, if one was.
     pub run: Option<&'a str>,
+    /// The key that it is signed with, where a person signs it.
+    pub key: Option<&'a Path>,
 }
 
 /// What was done.
@@ -31,17 +33,6 @@ pub enum Performed {
     Shown(Shown),
     /// A run has answered.
     Acted { run: Found, answered: Answered },
-}
-
-impl Performed {
-    /// What the run has answered, where it was asked.
-    pub fn answer(&self) -> Option<&Answer> {
-        match self {
-            Performed::Created { answered, .. } => answered.as_ref().map(|it| &it.answer),
-            Performed::Acted { answered, .. } => Some(&answered.answer),
-            Performed::Shown(_) => None,
-        }
-    }
 }
 
 /// A text that is to be shown: each door chooses the form that it needs.
@@ -108,12 +99,20 @@ impl Asked<'_> {
             }
             Does::Event => {
                 let run = self.found(false)?;
-                let event = event(Some(&run))?;
-                self.gate.must_be_itself(&run, self.caller, &event)?;
-                let answered = self.gate.act(&run, &event)?;
+                let mut event = event(Some(&run))?;
+                if let Some(key) = self.key {
+                    event = self.gate.sign_act(&run, &event, key)?;
+                }
+                let answered = self.act(&run, &event)?;
                 (Performed::Acted { run: self.gate.refreshed(&run), answered }, event)
             }
         })
+    }
+
+    /// Puts the event that the action is to a run.
+    pub fn act(&self, run: &Found, event: &Event) -> Result<Answered, GateError> {
+        self.gate.must_be_itself(run, self.caller, event)?;
+        self.gate.act(run, event)
     }
 
     /// The event that the action is, with these parameters.

@@ -3,15 +3,28 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_runtime::plain;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+/// Whether what people are told goes to stderr.
+static ASIDE: AtomicBool = AtomicBool::new(false);
+
+/// From now on what people are told goes to stderr, where a program reads stdout: that gets one object.
+pub fn aside_for(is_program: bool) {
+    ASIDE.store(is_program, Ordering::Relaxed);
+}
+
 /// Writes to stdout. A reader that has gone away is not an error.
 pub fn out(text: &str) {
-    let _ = io::stdout().lock().write_all(shown(text, colour).as_bytes());
+    if ASIDE.load(Ordering::Relaxed) {
+        let _ = io::stderr().lock().write_all(shown(text, colour_stderr).as_bytes());
+    } else {
+        let _ = io::stdout().lock().write_all(shown(text, colour).as_bytes());
+    }
 }
 
 /// Writes a line of JSON to stdout whose texts are plain.
@@ -61,6 +74,13 @@ pub fn width() -> Option<usize> {
     }
     let (columns, _) = terminal_size::terminal_size()?;
     Some(usize::from(columns.0)).filter(|columns| *columns >= MIN_WIDTH)
+}
+
+/// Whether a drawing, whose lines cannot be broken, fits on the terminal; a pipe takes any.
+pub fn fits(drawing: &str) -> bool {
+    let widest = drawing.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let size = terminal_size::terminal_size().filter(|_| io::stdout().is_terminal());
+    size.is_none_or(|(columns, _)| widest <= usize::from(columns.0))
 }
 
 /// How many lines the terminal has; none where stdout is not one.
@@ -211,7 +231,9 @@ pub fn json(value: &impl Serialize) {
         serde_json::to_string_pretty(&serde_json::json!({ "version": VERSION, "items": value }))
     });
     match text {
-        Ok(text) => line(&text),
+        // JSON escapes what a terminal would obey, but for this one, in what is ASCII.
+        Ok(text) if text.is_ascii() && !text.as_bytes().contains(&0x7f) => json_line(&text),
+        Ok(text) => json_line(&shown(&text, colour)),
         Err(error) => note(&format!("error: {error}")),
     }
 }

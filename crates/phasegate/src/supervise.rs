@@ -10,6 +10,8 @@ use phasegate_runtime::gate::Gate;
 use phasegate_runtime::jobs;
 use phasegate_runtime::project::Project;
 
+use crate::print;
+
 /// The supervisor. Nobody reads what it prints, so that what goes wrong is logged.
 pub fn main(args: &[OsString]) -> ExitCode {
     let words: Vec<String> = args.iter().map(|it| it.to_string_lossy().into_owned()).collect();
@@ -23,6 +25,24 @@ pub fn main(args: &[OsString]) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             fault_log::note(Some(root), &format!("the supervisor of {folder}: {why}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `phasegate settle-run ROOT RUN`: tells the rules of a run what has become of its jobs. A worker starts it in the tree
+/// in which it does a job.
+pub fn settle(args: &[OsString]) -> ExitCode {
+    let [_, root, run] = args else { return ExitCode::FAILURE };
+    let (root, run) = (Path::new(root), run.to_string_lossy());
+    let settled = Project::open(root).map_err(|error| error.to_string()).and_then(|project| {
+        let gate = Gate::new(&project).supervising();
+        gate.settle_run(&run).map_err(|error| error.to_string())
+    });
+    match settled {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            print::note(&why);
             ExitCode::FAILURE
         }
     }

@@ -1,8 +1,9 @@
 //! What is waited for, in one run or in several: that something happens, that nobody works any more, or that
 //! a run stands somewhere. The command line and the MCP server both ask here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
+use phasegate_engine::diagnostic::closest;
 use phasegate_engine::step::{Actor, Event};
 use phasegate_engine::types::Type;
 use phasegate_engine::workflow::{NewValue, Workflow};
@@ -44,6 +45,14 @@ impl Wait {
         Wait { until, first: None }
     }
 
+    /// Why it can never happen, asked before the first look: then a wait would be one for nothing.
+    pub fn why_never(&self, gate: &Runs, runs: &[Found]) -> Result<Option<String>, GateError> {
+        match (&self.until, &self.first) {
+            (Until::Status(wanted), None) => why_never(gate, runs, wanted),
+            _ => Ok(None),
+        }
+    }
+
     /// The run in which it has happened.
     pub fn look<'r>(&mut self, gate: &Runs, runs: &'r [Found], event: &Event) -> Option<&'r Found> {
         let first = self.first.get_or_insert_with(|| {
@@ -75,9 +84,24 @@ pub fn status(gate: &Runs, run: &Found, event: &Event) -> String {
     gate.headline(run, event).map_or_else(|| gate.report(run).phase, |(status, _)| status)
 }
 
+/// Why none of these runs can ever have a status, and which there are; none where one can.
+pub fn why_never(gate: &Runs, runs: &[Found], wanted: &str) -> Result<Option<String>, GateError> {
+    let mut known = BTreeSet::new();
+    for run in runs {
+        known.extend(statuses(gate, run)?);
+    }
+    if known.contains(wanted) {
+        return Ok(None);
+    }
+    let meant = closest(wanted, known.iter().map(String::as_str));
+    let meant = meant.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+    let known = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    Ok(Some(format!("no run here can have the status {wanted:?}\nhint: {meant}There are: {known}")))
+}
+
 /// The places where a run can stand, as far as its definition tells: its phases, and where it has words of its own the
 /// texts by which its facts are chosen.
-pub fn statuses(gate: &Runs, run: &Found) -> Result<Vec<String>, GateError> {
+fn statuses(gate: &Runs, run: &Found) -> Result<Vec<String>, GateError> {
     let workflow = gate.workflow_of(run)?;
     let mut known: Vec<String> =
         workflow.outer().phases.iter().map(|phase| phase.name.to_string()).collect();

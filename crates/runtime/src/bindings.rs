@@ -46,6 +46,23 @@ pub struct Binding {
     /// What the person is told at the next stop, where no run can tell it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
+    /// Its last stop, where it is to be woken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<LastStop>,
+}
+
+/// A stop, for the hook that the client starts beside the one which answers: that hook waits for what the answer
+/// waits for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LastStop {
+    /// A digest of the payload, which both hooks get.
+    pub payload: String,
+    /// When the hook began that answers it.
+    pub begun: Timestamp,
+    /// When it was answered; none where that is still to come.
+    pub answered: Option<Timestamp>,
+    /// The runs that have let the session go because of a job, each with the root of its project.
+    pub runs: Vec<(PathBuf, String)>,
 }
 
 impl Binding {
@@ -58,6 +75,7 @@ impl Binding {
             gates: Vec::new(),
             hooked: Vec::new(),
             notices: Vec::new(),
+            stop: None,
         }
     }
 
@@ -157,6 +175,13 @@ pub fn take_notices(session: &str) -> Vec<String> {
     let notices = std::mem::take(&mut binding.notices);
     let _ = keep(session, &binding);
     notices
+}
+
+/// Remembers how far the stop of a session has come. Nobody is woken where that cannot be written.
+pub fn remember_stop(session: &str, stop: LastStop) {
+    let mut binding = of(session).unwrap_or_else(Binding::new);
+    binding.stop = Some(stop);
+    let _ = keep(session, &binding);
 }
 
 fn keep(session: &str, binding: &Binding) -> std::io::Result<()> {

@@ -159,11 +159,16 @@ pub fn is_below(root: &Path, folder: &str) -> bool {
 ///
 /// # Errors
 /// A sentence that says why this caller does not pass for one.
-pub fn must_be_human(what: &str) -> Result<(), String> {
+pub fn must_be_human(what: &str) -> Result<(), PeopleOnly> {
     match why_not_a_person() {
         None => Ok(()),
-        Some(why) => Err(format!(
+        Some(why) => Err(PeopleOnly(format!(
             "{what} is for people, and {why}: run the command in a terminal of your own"
-        )),
+        ))),
     }
 }
+
+/// Why something that is for people is refused.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PeopleOnly(pub String);

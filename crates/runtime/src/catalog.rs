@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use phasegate_engine::definition::{Bundle, Head};
 use phasegate_engine::diagnostic::{Diagnostics, Source};
 use phasegate_engine::identity::Identity;
-use phasegate_engine::resolve::{Expressions, identity, resolve};
+use phasegate_engine::resolve::{Expressions, Overrides, identity, resolve};
 use phasegate_engine::workflow::Workflow;
 
 use crate::config::{Config, user_folder};
 use crate::outside;
+use crate::workspace::place::in_store;
 
 mod builtin {
     /// What finding the runs of a built-in workflow needs, without reading its definition.
@@ -85,6 +86,8 @@ pub struct Entry {
 pub struct Summary {
     pub about: String,
     pub document: String,
+    /// The definition says where.
+    pub declares_document: bool,
     pub fallback: Option<String>,
     pub disable: Option<String>,
     /// A folder is a run, whether or not the document is in it.
@@ -95,11 +98,12 @@ pub struct Summary {
 
 impl From<Head> for Summary {
     fn from(head: Head) -> Summary {
-        let document = head.place();
+        let (document, declares_document) = (head.place(), head.document.is_some());
         let (fallback, disable) = (head.fallback, head.disable);
         Summary {
             about: head.about,
             document,
+            declares_document,
             fallback,
             disable,
             presumed: head.presumed.is_some(),
@@ -112,8 +116,17 @@ impl Entry {
     /// Where its state documents are.
     pub fn document(&self, config: &Config) -> Option<String> {
         let head = self.head.as_ref().ok()?;
-        let configured = config.overrides(&self.name).document;
-        Some(configured.unwrap_or_else(|| head.document.clone()))
+        Some(self.overrides(config).document.unwrap_or_else(|| head.document.clone()))
+    }
+
+    /// What the configuration changes about it. Where it names no place for its documents, the store may keep them.
+    pub fn overrides(&self, config: &Config) -> Overrides {
+        let mut overrides = config.overrides(&self.name);
+        let is_free = || self.head.as_ref().is_ok_and(|head| !head.declares_document);
+        if config.keeps_documents && overrides.document.is_none() && is_free() {
+            overrides.document = Some(in_store(&self.name));
+        }
+        overrides
     }
 
     /// Where they are looked for too.
@@ -138,7 +151,7 @@ impl Entry {
     /// # Errors
     /// Where its files cannot be read.
     pub fn standing_identity(&self, config: &Config) -> std::io::Result<Identity> {
-        let mut overrides = config.overrides(&self.name);
+        let mut overrides = self.overrides(config);
         if config.stands_by_project(&self.name) {
             // No constant has a name with a space.
             overrides.constants.push(("it stands".into(), true.into()));
@@ -165,6 +178,11 @@ impl Entry {
         }
     }
 
+    /// Whether it can have agents of its own, told without resolving it: each has a role.
+    pub fn may_have_agents(&self) -> bool {
+        self.bundle().is_ok_and(|bundle| bundle.definition.text.contains("role"))
+    }
+
     /// Reads the whole workflow with its files.
     pub fn bundle(&self) -> std::io::Result<Bundle> {
         match &self.origin {
@@ -178,7 +196,7 @@ impl Entry {
     /// # Errors
     /// What is wrong with it.
     pub fn load(&self, config: &Config) -> Result<Workflow, LoadError> {
-        let (bundle, overrides) = (self.read()?, config.overrides(&self.name));
+        let (bundle, overrides) = (self.read()?, self.overrides(config));
         resolve(&bundle, &overrides, self.expressions()).map_err(LoadError::Definition)
     }
 
@@ -187,7 +205,7 @@ impl Entry {
     /// # Errors
     /// What is wrong with it.
     pub fn recall(&self, config: &Config, memory: &Memory) -> Result<Arc<Workflow>, LoadError> {
-        let (bundle, overrides) = (self.read()?, config.overrides(&self.name));
+        let (bundle, overrides) = (self.read()?, self.overrides(config));
         let identity = identity(&bundle, &overrides, self.expressions());
         let mut known = memory.0.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |it: &&Remembered| it.identity == identity && it.document == overrides.document;
@@ -241,6 +259,7 @@ pub fn general() -> Vec<Entry> {
         let document = it.document.map(str::to_string);
         let head = Ok(Summary {
             about: it.about.unwrap_or_default().to_string(),
+            declares_document: document.is_some(),
             document: document.unwrap_or_else(|| format!(".phasegate/{}/*.json", it.name)),
             fallback: it.fallback.map(str::to_string),
             disable: it.disable.map(str::to_string),

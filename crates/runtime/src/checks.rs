@@ -30,7 +30,7 @@ struct Known {
     files: Option<String>,
     /// It counts although the files may have changed: it failed for the event that is being decided.
     is_fresh: bool,
-    /// A failure that was answered already.
+    /// A failure that was answered already, or a pass that is not believed any more.
     is_used: bool,
     /// A failure on files on which it has passed: it is run once more before it counts.
     is_doubtful: bool,
@@ -82,7 +82,11 @@ impl Checks {
         let Known { result, files, is_fresh, is_used, is_doubtful } = self.ended.get(name)?;
         let now = self.snapshot.of(&self.tree).map(|look| look.content(&result.inputs).name);
         let same = files.is_some() && *files == now;
-        let fits = if result.ok { same } else { !is_doubtful && (*is_fresh || same && !is_used) };
+        let fits = if result.ok {
+            same && !is_used
+        } else {
+            !is_doubtful && (*is_fresh || same && !is_used)
+        };
         let mark = format!("{} {}", now.as_deref().unwrap_or_default(), result.summary());
         fits.then(|| (result.clone(), mark))
     }

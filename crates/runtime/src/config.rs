@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use memchr::memmem;
 use phasegate_engine::job::Rights;
 use phasegate_engine::json::Json;
 use phasegate_engine::resolve::Overrides;
@@ -12,8 +13,14 @@ use regex_lite::Regex;
 use serde::Deserialize;
 
 use crate::governor::Limits;
+pub use crate::machine::state_folder;
 use crate::notify::Notify;
+use crate::outpost::Configured;
 use crate::outside;
+use crate::workspace::place::in_store;
+
+/// What stands for the store where a place could.
+const STORE: &str = "store";
 
 /// What can be configured.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -31,9 +38,36 @@ pub struct Config {
     /// What is kept of what decisions rest on.
     #[serde(default)]
     pub evidence: Evidence,
+    /// What people sign with, and whose signatures count.
+    #[serde(default)]
+    pub approvals: Approvals,
+    /// Whether a session that was let go because of a job is woken when that ends.
+    #[serde(default)]
+    wake: Option<bool>,
+    /// Where runs are kept.
+    #[serde(default)]
+    pub store: StoreConfig,
+    /// The store keeps the documents of workflows that name no place for them.
+    #[serde(skip)]
+    pub keeps_documents: bool,
     /// By workflow.
     #[serde(default)]
     pub workflow: BTreeMap<String, WorkflowConfig>,
+}
+
+/// Where runs are kept.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreConfig {
+    /// The URL of a PostgreSQL server; `files` is the project's own folder, as without any.
+    pub url: Option<String>,
+    /// What the project is called there, where its git remote does not say it.
+    pub project: Option<String>,
+    /// The git remote by which other machines get what a job works on.
+    pub remote: Option<String>,
+    /// The project's own configuration has the URL: then that needs consent.
+    #[serde(skip)]
+    pub is_by_project: bool,
 }
 
 /// How large a file may be that is read, in MB.
@@ -56,6 +90,16 @@ impl Sizes {
     pub fn document(self) -> u64 {
         self.document.unwrap_or(128).saturating_mul(1 << 20)
     }
+}
+
+/// What people sign with, and whose signatures count.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Approvals {
+    /// The SSH key to sign with: only in the user's own configuration.
+    pub key: Option<String>,
+    /// The list of signers, as `ssh-keygen` knows it.
+    pub signers: Option<String>,
 }
 
 /// What is kept of what decisions rest on.
@@ -137,13 +181,15 @@ pub struct WorkflowConfig {
     /// The project's own configuration says that.
     #[serde(skip)]
     stands_by_project: bool,
-    /// Where its state documents are.
+    /// Where its state documents are; `store` is with the rest of their runs.
     pub document: Option<String>,
     /// What a run of it may use up.
     #[serde(default)]
     pub limits: Limits,
     /// What its agents may do that are started with the usual client.
     pub rights: Option<Rights>,
+    /// What a machine must have to take its jobs from a store's queue, for those that do not say it themselves.
+    pub labels: Option<Vec<String>>,
     /// Values of its constants.
     #[serde(default, rename = "const")]
     pub constants: BTreeMap<String, Json>,
@@ -156,6 +202,15 @@ impl Config {
     /// A sentence with file, line and column, where a file cannot be read or understood.
     pub fn load(project: &Path) -> Result<Config, String> {
         Config::read(user_folder().into_iter().chain([project.join(".phasegate")]))
+    }
+
+    /// Whether the configuration of a project can name a store, told without understanding it: the client asks before
+    /// every use of a tool.
+    pub fn mentions_store(project: &Path) -> bool {
+        user_folder().into_iter().chain([project.join(".phasegate")]).any(|folder| {
+            let text = outside::read(&folder.join("config.toml"), outside::MAX_SETTINGS);
+            text.is_ok_and(|text| memmem::find(&text, b"store").is_some())
+        })
     }
 
     /// The user's own configuration.
@@ -183,6 +238,11 @@ impl Config {
                         let why = "`notify` belongs in your own configuration";
                         return Err(format!("{}: {why}", file.display()));
                     }
+                    if !is_own && read.approvals.key.is_some() {
+                        let why = "`approvals.key` belongs in your own configuration";
+                        return Err(format!("{}: {why}", file.display()));
+                    }
+                    read.store.is_by_project = !is_own && read.store.url.is_some();
                     for workflow in read.workflow.values_mut().filter(|_| !is_own) {
                         workflow.stands_by_project = workflow.standing == Some(true);
                     }
@@ -201,6 +261,15 @@ impl Config {
         self.evidence = std::mem::take(&mut self.evidence).and(over.evidence);
         self.sizes.evidence = over.sizes.evidence.or(self.sizes.evidence);
         self.sizes.document = over.sizes.document.or(self.sizes.document);
+        self.approvals.key = over.approvals.key.or(self.approvals.key.take());
+        self.approvals.signers = over.approvals.signers.or(self.approvals.signers.take());
+        self.wake = over.wake.or(self.wake);
+        if over.store.url.is_some() {
+            self.store.url = over.store.url;
+            self.store.is_by_project = over.store.is_by_project;
+        }
+        self.store.project = over.store.project.or(self.store.project.take());
+        self.store.remote = over.store.remote.or(self.store.remote.take());
         if over.notify != Notify::default() {
             self.notify = over.notify;
         }
@@ -211,9 +280,15 @@ impl Config {
             here.stands_by_project |= over.stands_by_project;
             here.document = over.document.or(here.document.take());
             here.rights = over.rights.or(here.rights);
+            here.labels = over.labels.or(here.labels.take());
             here.limits = over.limits.or(here.limits);
             here.constants.extend(over.constants);
         }
+    }
+
+    /// Whether a session that was let go because of a job is woken when that ends, where its client can.
+    pub fn wakes(&self) -> bool {
+        self.wake.unwrap_or(false)
     }
 
     /// Whether runs of the workflow are looked for.
@@ -231,6 +306,19 @@ impl Config {
         self.workflow.get(workflow).is_some_and(|config| config.stands_by_project)
     }
 
+    /// What a machine must have to take jobs of the workflow, where that is configured.
+    pub fn labels(&self, workflow: &str) -> Option<Vec<String>> {
+        self.workflow.get(workflow)?.labels.clone()
+    }
+
+    /// Has a workflow mean what it means on another machine.
+    pub(crate) fn follow(&mut self, told: &Configured) {
+        let here = self.workflow.entry(told.name.clone()).or_default();
+        here.document = Some(told.document.clone());
+        here.constants = told.constants.iter().cloned().collect();
+        here.rights = told.rights;
+    }
+
     /// What a run of the workflow may use up.
     pub fn limits(&self, workflow: &str) -> Limits {
         let own = self.workflow.get(workflow).map(|config| config.limits).unwrap_or_default();
@@ -242,7 +330,10 @@ impl Config {
         match self.workflow.get(workflow) {
             None => Overrides::default(),
             Some(config) => Overrides {
-                document: config.document.clone(),
+                document: config.document.as_ref().map(|place| match place.as_str() {
+                    STORE => in_store(workflow),
+                    place => place.to_string(),
+                }),
                 constants: config.constants.clone().into_iter().collect(),
                 rights: config.rights,
             },
@@ -255,16 +346,6 @@ pub fn user_folder() -> Option<PathBuf> {
     let base = match std::env::var_os("XDG_CONFIG_HOME") {
         Some(folder) if !folder.is_empty() => PathBuf::from(folder),
         _ => PathBuf::from(std::env::var_os("HOME")?).join(".config"),
-    };
-    Some(base.join("phasegate"))
-}
-
-/// The folder for what Phasegate remembers for a user.
-pub fn state_folder() -> Option<PathBuf> {
-    let base = match std::env::var_os("XDG_STATE_HOME") {
-        Some(folder) if !folder.is_empty() => PathBuf::from(folder),
-        _ => PathBuf::from(std::env::var_os("HOME").filter(|home| !home.is_empty())?)
-            .join(".local/state"),
     };
     Some(base.join("phasegate"))
 }

@@ -1,6 +1,7 @@
 //! What a folder lies on. Locks and replaced files are only as good as the file system, and a folder that is copied
-//! to other machines in the background has two writers.
+//! to other machines in the background has two writers. And how much a folder takes.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// File systems that other machines have a part in, by the number that the kernel knows them by.
@@ -78,6 +79,24 @@ pub fn synced(path: &Path) -> Option<(&'static str, PathBuf)> {
         let called = FOLDERS.iter().find(is_called).or(MARKS.iter().find(is_marked));
         called.map(|(_, service)| (*service, folder.to_path_buf()))
     })
+}
+
+/// How many bytes a file, or a folder with all that is in it, takes. A link is not followed.
+pub fn size(path: &Path) -> u64 {
+    let Ok(meta) = path.symlink_metadata() else { return 0 };
+    if !meta.is_dir() {
+        return meta.len();
+    }
+    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
+}
+
+/// Removes a file, or a folder with all that is in it. A link goes, and not what it leads to.
+///
+/// # Errors
+/// Where that cannot be removed.
+pub fn remove(path: &Path) -> std::io::Result<()> {
+    let is_folder = path.symlink_metadata()?.is_dir();
+    if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
 #[cfg(test)]

@@ -5,30 +5,38 @@ mod asked;
 mod basis;
 mod begin;
 mod broken;
+mod brought;
+mod caused;
 mod commit;
 mod consent;
 mod copies;
 mod create;
 mod document;
 mod effects;
+mod elsewhere;
 mod find;
 mod ground;
 mod guards;
+mod home;
 mod jobs;
 mod now;
 #[cfg(test)]
 mod on_memory;
 mod overheard;
+mod overrule;
 mod pin;
 mod progress;
 mod put;
 mod questions;
+mod remnants;
 mod repeat;
 mod replay;
+mod report;
 mod runs;
 mod sessions;
 mod settings;
 mod show;
+mod signing;
 mod standing;
 mod stop;
 mod stored;
@@ -38,9 +46,10 @@ pub mod tools;
 mod transaction;
 mod trees;
 mod waits;
+mod wake;
 mod withhold;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
@@ -52,23 +61,31 @@ use phasegate_engine::json::Json;
 use phasegate_engine::workflow::Workflow;
 
 use crate::catalog::{Entry, LoadError};
+use crate::git;
 use crate::project::Project;
 use crate::question::BadText;
 use crate::run::RunId;
-use crate::store::{Store, StoreError};
+use crate::store::{Piece, Store, StoreError};
+use crate::tree::{Snapshot, Tree};
 use crate::words;
 use crate::workspace::{Documents, Workspace};
 
 pub use crate::ledger::LEASE;
+pub use elsewhere::Whereabouts;
+pub(crate) use elsewhere::{public_id, remote};
 pub use find::{Found, Listed};
 pub use now::Now;
+pub(crate) use pin::resolve_copy;
 pub use progress::Progress;
 pub use questions::Asker;
-pub use replay::{Comparison, Decided, Replay};
-pub use runs::Report;
+pub use remnants::Remnant;
+pub use replay::{Comparison, Decided, Recorded, Replay};
+pub use report::Report;
 pub use sessions::{Sign, Standing};
+pub use signing::ACCEPT_DEFINITION;
 pub use standing::{GateState, StandingGate};
 pub use stop::{Stop, Verdict};
+pub use wake::Wait;
 
 /// What a run answered.
 #[derive(Clone, Debug)]
@@ -178,6 +195,12 @@ pub struct Runs<'p> {
     loaded: RefCell<HashMap<String, Arc<Workflow>>>,
     /// Runs that are nobody's and were passed over, because nobody has touched them for long.
     untouched: RefCell<Vec<RunId>>,
+    /// Whether the project is in a repository.
+    in_git: OnceCell<bool>,
+    /// The list of signers as it is now, once somebody has looked at a journal; none where there is none.
+    list: OnceCell<Option<Vec<u8>>>,
+    /// Trees as they were when somebody who only looks first asked for them.
+    trees: RefCell<Vec<(Tree, Snapshot)>>,
 }
 
 impl<'p> Runs<'p> {
@@ -186,7 +209,13 @@ impl<'p> Runs<'p> {
         let (store, workspace) =
             (&*project.store, Workspace::new(&project.root, project.config.sizes.document()));
         let (loaded, untouched) = (RefCell::default(), RefCell::default());
-        Runs { project, store, workspace, loaded, untouched }
+        let (in_git, list, trees) = (OnceCell::new(), OnceCell::new(), RefCell::default());
+        Runs { project, store, workspace, loaded, untouched, in_git, list, trees }
+    }
+
+    /// Whether the project is in a repository. Looked up once: where every folder is a run, it is asked for each.
+    fn is_in_git(&self) -> bool {
+        *self.in_git.get_or_init(|| git::top(&self.project.root).is_some())
     }
 
     /// The workflow, read once.
@@ -221,6 +250,8 @@ pub struct Gate<'p> {
     supervises: bool,
     /// The line of the journal behind which the next act is meant, where its author has looked at that.
     meant_for: Cell<Option<u64>>,
+    /// The list of signers by which a signature counted: it is kept with the act.
+    signers: RefCell<Option<Piece>>,
 }
 
 impl<'p> Deref for Gate<'p> {
@@ -245,6 +276,7 @@ impl<'p> Gate<'p> {
             interrupted,
             supervises: false,
             meant_for: Cell::default(),
+            signers: RefCell::default(),
         }
     }
 

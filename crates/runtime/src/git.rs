@@ -9,6 +9,11 @@
 //! **The repository does not choose the tree.** Its `core.worktree` and a broken `.git` are passed over: the
 //! tree is the folder that has the `.git`.
 
+mod files;
+pub(crate) mod names;
+pub(crate) mod transfer;
+mod worktrees;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,8 +21,13 @@ use std::process::{Command, Stdio};
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::config::state_folder;
 use crate::outside::{self, MAX_SETTINGS};
+use crate::paths::Walk;
 use crate::proc;
+
+pub(crate) use files::{Files, Paths, files};
+pub use worktrees::{merged_branch, remove_worktree};
 
 /// How deep repositories are looked for in each other.
 const MAX_NESTED: usize = 8;
@@ -38,7 +48,7 @@ pub fn changed_since(root: &Path, moment: Timestamp) -> bool {
     // A file that is gone shows in its folder.
     let changed =
         |path: &Path| newer(path) || (!path.exists() && path.parent().is_some_and(&newer));
-    let Some(repository) = Repository::of(root) else { return false };
+    let Some(repository) = Repository::of(root) else { return any_file(root, changed) };
     let options = ["ls-files", "-z", "--modified", "--others", "--exclude-standard"];
     let ours = ["--", ".", ":(exclude).phasegate"];
     let files = repository.ask(options.iter().chain(&ours)).unwrap_or_default();
@@ -46,6 +56,17 @@ pub fn changed_since(root: &Path, moment: Timestamp) -> bool {
     let log = repository.ask(["rev-parse", "--git-path", "logs/HEAD"]).unwrap_or_default();
     files.map(|name| root.join(name)).any(|path| changed(&path))
         || (!log.is_empty() && newer(&root.join(log.trim_end())))
+}
+
+/// Whether one of all files of a folder that is in no repository is such. What we write ourselves does not count.
+fn any_file(root: &Path, is_such: impl Fn(&Path) -> bool) -> bool {
+    let files = Walk::new(root).files("**").unwrap_or_default();
+    let memory = state_folder();
+    let is_ours = |path: &Path| {
+        path.starts_with(root.join(".phasegate"))
+            || memory.as_ref().is_some_and(|memory| path.starts_with(memory))
+    };
+    files.iter().map(|name| root.join(name)).any(|path| !is_ours(&path) && is_such(&path))
 }
 
 /// The name of the tree of the last commit as it would be without a folder, and the name of the commit. The
@@ -58,7 +79,7 @@ pub fn committed_tree(root: &Path, without: &str) -> Result<(String, String), St
     let commit = repository.ask(["rev-parse", "--verify", "HEAD^{commit}"])?.trim().to_string();
     let path: Vec<&str> = without.split('/').collect();
     let tree = tree_without(&repository, &format!("{commit}:"), &path)?;
-    Ok((tree.unwrap_or_else(|| tree_name(&[])), commit))
+    Ok((tree.unwrap_or_else(|| names::object("tree", &[]).to_string()), commit))
 }
 
 /// The name of a tree without what is at a path; none where nothing is left of it.
@@ -74,7 +95,7 @@ fn tree_without(
             let mut head = head.split(' ');
             Some((head.next()?, head.next()?, head.next()?, name))
         });
-        let (mode, kind, object, name) = told.ok_or("git lists a tree in an unknown way")?;
+        let (mode, kind, object, name) = told.ok_or("git lists a tree in an unexpected form")?;
         let object = match path {
             [last] if *last == name => continue,
             [first, rest @ ..] if *first == name && kind == "tree" => {
@@ -91,7 +112,7 @@ fn tree_without(
         });
         let digits: Vec<u8> = digits.collect::<Option<_>>().unwrap_or_default();
         if digits.len() != 20 {
-            return Err("only repositories with SHA-1 names are known".into());
+            return Err("only SHA-1 repositories are supported".into());
         }
         content.extend_from_slice(mode.trim_start_matches('0').as_bytes());
         content.push(b' ');
@@ -99,15 +120,7 @@ fn tree_without(
         content.push(0);
         content.extend(digits);
     }
-    Ok((!content.is_empty()).then(|| tree_name(&content)))
-}
-
-/// What git calls a tree with this content.
-fn tree_name(content: &[u8]) -> String {
-    let mut name = sha1_smol::Sha1::new();
-    name.update(format!("tree {}\0", content.len()).as_bytes());
-    name.update(content);
-    name.digest().to_string()
+    Ok((!content.is_empty()).then(|| names::object("tree", &content).to_string()))
 }
 
 /// The SSH key that the user signs commits with, as the user's configuration has it.
@@ -119,6 +132,41 @@ pub fn signing_key(root: &Path) -> Option<String> {
     let key = ask("user.signingKey").filter(|_| is_ssh)?;
     let key = key.trim();
     Some(key.strip_suffix(".pub").unwrap_or(key).to_string())
+}
+
+/// The list of SSH signers that git is configured with.
+pub fn allowed_signers(root: &Path) -> Option<String> {
+    let repository = Repository::of(root)?;
+    let list = repository.ask(["config", "--get", "gpg.ssh.allowedSignersFile"]).ok()?;
+    Some(list.trim().to_string()).filter(|list| !list.is_empty())
+}
+
+/// The last commit of the repository that a folder is in; none before the first one.
+pub fn head(root: &Path) -> Option<String> {
+    let repository = Repository { root, top: top(root)?, settings: Settings::default() };
+    let head = repository.ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).ok()?;
+    Some(head.trim().to_string()).filter(|head| !head.is_empty())
+}
+
+/// A URL without the password that may be in it: whoever uses it has another.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_string() };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    match host.rsplit_once('@') {
+        Some((user, host)) if scheme.starts_with("http") || user.contains(':') => {
+            let user = user.split(':').next().filter(|_| !scheme.starts_with("http"));
+            let user = user.map(|user| format!("{user}@")).unwrap_or_default();
+            format!("{scheme}://{user}{host}/{path}")
+        }
+        _ => url.to_string(),
+    }
+}
+
+/// The URL of a remote, as the repository has it.
+pub fn remote(root: &Path, name: &str) -> Option<String> {
+    let repository = Repository { root, top: top(root)?, settings: Settings::default() };
+    let url = repository.ask(["config", "--get", &format!("remote.{name}.url")]).ok()?;
+    Some(url.trim().to_string()).filter(|url| !url.is_empty())
 }
 
 /// The files that are not as the last commit has them, our own left out.
@@ -257,72 +305,6 @@ pub fn commit_at(root: &Path, moment: Timestamp) -> Option<String> {
     Some(commit.trim().to_string()).filter(|commit| !commit.is_empty())
 }
 
-/// The files of a tree that git does not ignore.
-pub struct Files {
-    /// Relative to the folder.
-    pub paths: Vec<String>,
-    /// What decides about ignored files and is not a part of the tree itself.
-    pub ignoring: Vec<String>,
-    /// What git could not look at, and why.
-    pub notes: Vec<String>,
-}
-
-/// The files below a folder that git does not ignore, those of repositories in it included; none where the
-/// folder is in no repository.
-///
-/// # Errors
-/// What git says where it cannot tell.
-pub fn files(root: &Path) -> Result<Option<Files>, String> {
-    let mut found = Files { paths: Vec::new(), ignoring: Vec::new(), notes: Vec::new() };
-    let Some(repository) = Repository::of(root) else { return Ok(None) };
-    list(&repository, "", 0, &mut found)?;
-    Ok(Some(found))
-}
-
-fn list(
-    repository: &Repository,
-    prefix: &str,
-    depth: usize,
-    found: &mut Files,
-) -> Result<(), String> {
-    let root = repository.root;
-    // With a mark for each, so that no name can look like an entry of another kind.
-    let options = ["ls-files", "-z", "-t", "--stage", "--others", "--exclude-standard", "--", "."];
-    let listed = repository.ask(options)?;
-    found.ignoring.extend(repository.ignoring());
-    let mut paths: Vec<(&str, bool)> = listed.split('\0').filter_map(listed_path).collect();
-    paths.sort_unstable();
-    paths.dedup_by_key(|(path, _)| *path);
-    for (path, may_be_nested) in paths {
-        let nested = may_be_nested.then(|| root.join(path));
-        let nested = nested.filter(|full| full.join(".git").symlink_metadata().is_ok());
-        let Some(full) = nested else {
-            found.paths.push(format!("{prefix}{path}"));
-            continue;
-        };
-        if depth < MAX_NESTED {
-            let prefix = format!("{prefix}{path}/");
-            let Some(nested) = Repository::of(&full) else { continue };
-            if let Err(why) = list(&nested, &prefix, depth + 1, found) {
-                found.notes.push(format!("{prefix} is not a part of it: {why}"));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The path of an entry of git's list, and whether it may be a repository of its own: a recorded one, with or
-/// without a commit in it, or a new one, which git lists with a slash.
-fn listed_path(entry: &str) -> Option<(&str, bool)> {
-    match entry.split_once(' ')? {
-        ("?", path) => Some((path.trim_end_matches('/'), path.ends_with('/'))),
-        (_, staged) => {
-            let (staged, path) = staged.split_once('\t')?;
-            Some((path, staged.starts_with("160000 ")))
-        }
-    }
-}
-
 /// Ends every git that this process has started: nobody waits for it any more.
 pub fn end_all() {
     let own = std::process::id();
@@ -339,10 +321,16 @@ pub fn end_all() {
 struct Repository<'r> {
     root: &'r Path,
     top: &'r Path,
-    /// Settings that win over the repository's.
-    settings: Vec<(String, String)>,
-    /// What the repository itself says about ignored files.
-    own_excludes: Option<PathBuf>,
+    settings: Settings,
+}
+
+/// What a repository has set, as far as that matters here.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// What wins over the repository's.
+    winning: Vec<(String, String)>,
+    /// The repository's own lists of ignored files.
+    excludes: Vec<PathBuf>,
     /// Why nothing else is asked of it.
     refused: Option<String>,
 }
@@ -350,15 +338,17 @@ struct Repository<'r> {
 impl<'r> Repository<'r> {
     /// The repository that a folder is in.
     fn of(root: &'r Path) -> Option<Repository<'r>> {
-        let top = top(root)?;
-        let (settings, own_excludes, refused) = (Vec::new(), None, None);
-        let mut repository = Repository { root, top, settings, own_excludes, refused };
+        Some(Repository::new(root, top(root)?))
+    }
+
+    fn new(root: &'r Path, top: &'r Path) -> Repository<'r> {
+        let mut repository = Repository { root, top, settings: Settings::default() };
         match repository.ask(["config", "--list", "--show-scope", "-z"]) {
             Ok(listed) => repository.disarm(&listed),
             // What it would have run is not known, as where git is older than 2.26.
-            Err(why) => repository.refused = Some(why),
+            Err(why) => repository.settings.refused = Some(why),
         }
-        Some(repository)
+        repository
     }
 
     /// Puts back what the repository says about filters: to what the user says, else to nothing. The settings
@@ -373,7 +363,7 @@ impl<'r> Repository<'r> {
             let (key, value) = setting.split_once('\n').unwrap_or((setting, "true"));
             let is_own = matches!(scope, "local" | "worktree");
             if is_own && key == "core.excludesfile" {
-                self.own_excludes = Some(self.top.join(value));
+                self.settings.excludes.push(self.top.join(value));
             }
             if !key.starts_with("filter.") {
                 continue;
@@ -387,7 +377,7 @@ impl<'r> Repository<'r> {
         for key in own {
             let set = users.iter().rev().find(|(known, _)| *known == key).map(|(_, value)| *value);
             let none = if key.ends_with(".required") { "false" } else { "" };
-            self.settings.push((key.to_string(), set.unwrap_or(none).to_string()));
+            self.settings.winning.push((key.to_string(), set.unwrap_or(none).to_string()));
         }
     }
 
@@ -401,11 +391,19 @@ impl<'r> Repository<'r> {
     /// What decides about ignored files and is not a part of the tree: what stands in the repository's own
     /// lists of them.
     fn ignoring(&self) -> Vec<String> {
-        let place = self.ask(["rev-parse", "--git-path", "info/exclude"]).unwrap_or_default();
-        let lists = [Some(self.root.join(place.trim_end())), self.own_excludes.clone()];
+        let folder = self.top.join(".git");
+        // A linked worktree shares the list of its repository, and git knows where that is.
+        let is_own = folder.symlink_metadata().is_ok_and(|meta| meta.is_dir())
+            && folder.join("commondir").symlink_metadata().is_err();
+        let place = if is_own {
+            folder.join("info/exclude")
+        } else {
+            let place = self.ask(["rev-parse", "--git-path", "info/exclude"]).unwrap_or_default();
+            self.root.join(place.trim_end())
+        };
         let mut patterns = Vec::new();
-        for list in lists.into_iter().flatten() {
-            let text = outside::read(&list, MAX_SETTINGS).unwrap_or_default();
+        for list in [&place].into_iter().chain(&self.settings.excludes) {
+            let text = outside::read(list, MAX_SETTINGS).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
             let is_pattern = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
             patterns.extend(text.lines().filter(is_pattern).map(str::to_string));
@@ -418,13 +416,16 @@ impl<'r> Repository<'r> {
         &self,
         arguments: impl IntoIterator<Item = S>,
     ) -> Result<String, String> {
-        if let Some(why) = &self.refused {
+        if let Some(why) = &self.settings.refused {
             return Err(why.clone());
         }
         let output = self.command().args(arguments).output();
         let output = output.map_err(|error| format!("cannot run git: {error}"))?;
         if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+            let said = String::from_utf8(output.stdout);
+            return Ok(
+                said.unwrap_or_else(|other| String::from_utf8_lossy(other.as_bytes()).into_owned())
+            );
         }
         let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
         Err(if said.is_empty() { output.status.to_string() } else { said })
@@ -458,11 +459,11 @@ impl<'r> Repository<'r> {
         // After the ones that the environment sets.
         let count = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse().ok());
         let first: usize = count.unwrap_or(0);
-        for (index, (key, value)) in self.settings.iter().enumerate() {
+        for (index, (key, value)) in self.settings.winning.iter().enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{}", first + index), key);
             command.env(format!("GIT_CONFIG_VALUE_{}", first + index), value);
         }
-        command.env("GIT_CONFIG_COUNT", (first + self.settings.len()).to_string());
+        command.env("GIT_CONFIG_COUNT", (first + self.settings.winning.len()).to_string());
         command.stdin(Stdio::null());
         command
     }

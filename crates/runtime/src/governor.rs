@@ -3,11 +3,14 @@
 //! It is asked only about a block, after the rules were: a completion reached on the last allowed
 //! step wins over every limit.
 
+use std::fmt;
+
 use jiff::{SignedDuration, Timestamp};
 use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::digest::{digest, digest_of};
 use serde::{Deserialize, Serialize};
 
+use crate::cost::Cost;
 use crate::words::{Because, sentence};
 
 /// A pause between two stops counts as work only up to this: a night is not spent working.
@@ -82,9 +85,50 @@ pub struct Tally {
     pub reviews: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub micro_dollars: u64,
+    /// How many reviews, agents and turns have not told what they cost.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub untold: u64,
     /// States after a move, and how often one of them came back.
     pub seen: Vec<String>,
     pub returns: u64,
+}
+
+/// How much of a limit is used up.
+#[derive(Clone, Debug)]
+pub struct Used {
+    pub what: &'static str,
+    /// How much, and whether there is more that nobody knows.
+    pub count: u64,
+    pub is_unknown: bool,
+    /// None where there is no limit.
+    pub limit: Option<u64>,
+    /// How much, in words.
+    told: String,
+    is_cost: bool,
+}
+
+impl Used {
+    fn counted(what: &'static str, count: u64, limit: Option<u64>) -> Used {
+        let limit = limit.filter(|limit| *limit > 0);
+        Used { what, count, is_unknown: false, limit, told: count.to_string(), is_cost: false }
+    }
+
+    /// How much, and of how much.
+    pub fn share(&self) -> String {
+        let told = &self.told;
+        match self.limit {
+            None => told.clone(),
+            Some(limit) if self.is_cost => format!("{told} (limit ${limit})"),
+            Some(limit) => format!("{told} of {limit}"),
+        }
+    }
+}
+
+impl fmt::Display for Used {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let (what, share) = (self.what, self.share());
+        if self.is_cost { write!(out, "{what}: {share}") } else { write!(out, "{share} {what}") }
+    }
 }
 
 /// What the governor looks at.
@@ -122,9 +166,42 @@ impl Tally {
             seconds: self.seconds.max(other.seconds),
             reviews: self.reviews.max(other.reviews),
             micro_dollars: self.micro_dollars.max(other.micro_dollars),
+            untold: self.untold.max(other.untold),
             returns: self.returns.max(other.returns),
             ..self
         }
+    }
+
+    /// What reviews, agents and turns have cost.
+    pub fn cost(&self) -> Cost {
+        Cost { micro_dollars: self.micro_dollars, untold: self.untold }
+    }
+
+    /// Adds to that.
+    pub fn spend(&mut self, cost: Cost) {
+        let sum = self.cost() + cost;
+        (self.micro_dollars, self.untold) = (sum.micro_dollars, sum.untold);
+    }
+
+    /// What is used up of each limit, in the order in which people are told.
+    pub fn used(&self, limits: &Limits) -> [Used; 5] {
+        let cost = self.cost();
+        [
+            Used::counted("blocks", self.blocks, limits.blocks),
+            Used::counted("blocks in a row", self.blocks_in_a_row, limits.blocks_in_a_row),
+            Used::counted("minutes of work", self.seconds / 60, limits.minutes),
+            Used::counted("reviews", self.reviews, limits.reviews),
+            Used {
+                is_cost: true,
+                is_unknown: cost.untold > 0,
+                told: cost.to_string(),
+                ..Used::counted(
+                    "cost of agents and reviews",
+                    cost.micro_dollars / 1_000_000,
+                    limits.dollars,
+                )
+            },
+        ]
     }
 
     /// Counts a review, or says why there is none; and warns of a limit that is near.

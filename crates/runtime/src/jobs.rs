@@ -9,11 +9,13 @@
 mod claim;
 mod group;
 mod known;
+mod leftovers;
 mod log;
+mod order;
 mod supervisor;
 mod token;
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,7 +31,9 @@ use phasegate_engine::test_count::TestCount;
 use phasegate_engine::workflow::{JobSpec, Workflow};
 use serde::{Deserialize, Serialize};
 
+use crate::cost::Cost;
 use crate::fault_point;
+use crate::machine;
 use crate::outside::{self, MAX_RECORD};
 use crate::paths;
 use crate::proc;
@@ -37,10 +41,18 @@ use crate::proc;
 pub(crate) use claim::Claimed;
 pub use claim::rights;
 pub use group::End;
-pub use known::{SUPERVISE, SUPERVISE_SESSION, Supervisor, driven_by, supervised, supervises};
+pub use known::{
+    SETTLE, SUPERVISE, SUPERVISE_SESSION, Supervisor, driven_by, supervised, supervises,
+};
+pub(crate) use leftovers::remove_of;
+pub use leftovers::{left_by, orphans, remove_all};
 pub(crate) use log::{follow, last_line, message, part};
 pub use log::{last_line_of, tail};
+pub use order::Elsewhere;
+pub(crate) use order::{Branch, Order, Outcome, Sent, UsualClient};
+pub(crate) use supervisor::run_with;
 pub use supervisor::{About, Spec, run_attached, supervise};
+pub(crate) use token::token;
 pub use token::{parts, secret};
 
 /// Where jobs have their folders.
@@ -54,6 +66,9 @@ const MAX_START: Duration = Duration::from_secs(5);
 
 /// How long the process that ends a job waits to see it end: longer than its supervisor gives it.
 const MAX_END: Duration = Duration::from_secs(4);
+
+/// How much longer than it may run a job on another machine is waited for.
+const GRACE_AFAR: Duration = Duration::from_mins(10);
 
 /// How often a job is looked at that is about to start or to end.
 const POLL: Duration = Duration::from_millis(5);
@@ -70,6 +85,12 @@ pub struct Record {
     pub facts: Json,
     /// Its folder in the project; no two jobs ever share one.
     pub folder: String,
+    /// `MACHINE:ROOT` of that project, where the run is in a store of several machines: only there can it be looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+    /// It is done on another machine, which takes it from the store's queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<Elsewhere>,
     pub run: Vec<CommandRun>,
     /// Patterns of the files that its result depends on, where it is bound to the tree; all where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -138,6 +159,9 @@ pub struct Ended {
     pub tests: Option<TestCount>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// What a person should know of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Why there is no verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -230,6 +254,8 @@ struct Started {
 pub enum Seen {
     /// Nobody has started it yet.
     Waiting,
+    /// It waits for a machine that takes it.
+    Queued,
     /// A supervisor is about to start it.
     Starting,
     Working(Timestamp),
@@ -271,6 +297,14 @@ impl Record {
         format!("{}/log", self.folder)
     }
 
+    /// What it has cost, once it has ended; none where nobody is paid for it: a check, a command, or what never began.
+    pub fn cost(&self) -> Option<Cost> {
+        let ended = self.ended.as_ref()?;
+        let is_paid = !matches!(self.kind, JobKind::Check | JobKind::Command);
+        let cost = Cost::told(ended.micro_dollars);
+        (cost.untold == 0 || is_paid && self.started.is_some()).then_some(cost)
+    }
+
     /// The job as expressions see it among `agents`.
     pub fn row(&self, id: &str) -> Json {
         let number = |number: u64| Json::from(i64::try_from(number).unwrap_or(i64::MAX));
@@ -278,6 +312,7 @@ impl Record {
             |time: Option<Timestamp>| time.map_or(Json::Null, |it| Json::from(it.to_string()));
         let ended = self.ended.as_ref();
         let code = ended.and_then(|ended| ended.exit_code);
+        let known = ended.map(|ended| ended.micro_dollars).filter(|known| *known > 0);
         let own = [
             ("id", Json::from(id)),
             ("kind", Json::from(self.name.as_str())),
@@ -290,10 +325,29 @@ impl Record {
             ("exit_code", code.map_or(Json::Null, |code| Json::from(i64::from(code)))),
             ("end", ended.map_or(Json::Null, |ended| Json::from(ended.words.as_str()))),
             ("seconds", ended.map_or(Json::Null, |ended| number(ended.seconds))),
-            ("micro_dollars", ended.map_or(Json::Null, |ended| number(ended.micro_dollars))),
+            ("micro_dollars", known.map_or(Json::Null, number)),
             ("log", Json::from(self.log_place())),
         ];
         with_facts(own, &self.facts)
+    }
+
+    /// Whether it is at work in another project or on another machine.
+    pub(crate) fn is_elsewhere(&self, root: &Path) -> bool {
+        let Some(site) = &self.site else { return false };
+        machine::site(root).is_ok_and(|own| own != *site)
+    }
+
+    /// How a job stands on another machine, as far as can be told: it is given up when its time is long over.
+    fn seen_afar(&self) -> Seen {
+        let since = self.started.unwrap_or(self.recorded);
+        let seconds = Timestamp::now().duration_since(since).as_secs();
+        let is_late = u64::try_from(seconds)
+            .is_ok_and(|seconds| seconds > (self.timeout + GRACE_AFAR).as_secs());
+        match (&self.ended, is_late) {
+            (Some(ended), _) => Seen::Ended(self.started, ended.clone()),
+            (None, false) => Seen::Working(since),
+            (None, true) => Seen::Lost(self.started, self.crash("its machine gave no sign")),
+        }
     }
 
     /// How it stands in the world. This only looks.
@@ -301,6 +355,9 @@ impl Record {
     /// # Errors
     /// Where its folder cannot be looked at.
     pub fn look(&self, root: &Path) -> io::Result<Seen> {
+        if self.is_elsewhere(root) {
+            return Ok(self.seen_afar());
+        }
         let folder = self.place(root)?;
         if !folder.is_dir() {
             return Ok(Seen::Lost(None, self.crash("its folder is gone")));
@@ -331,20 +388,7 @@ impl Record {
         })
     }
 
-    /// The record as it is now: of a job that has ended, with its end, also where the rules have not
-    /// heard of that yet.
-    #[must_use]
-    pub fn as_seen(mut self, root: &Path) -> Record {
-        if !self.is_over()
-            && let Ok(Seen::Lost(since, ended) | Seen::Ended(since, ended)) = self.look(root)
-        {
-            self.started = self.started.or(since);
-            self.ended = Some(ended);
-        }
-        self
-    }
-
-    fn crash(&self, why: &str) -> Ended {
+    pub(crate) fn crash(&self, why: &str) -> Ended {
         let now = Timestamp::now();
         let since = self.started.unwrap_or(now);
         Ended {
@@ -361,6 +405,7 @@ impl Record {
             tail: String::new(),
             tests: None,
             verdict: None,
+            note: None,
             problem: Some(format!("it crashed: {why}")),
         }
     }
@@ -382,6 +427,19 @@ impl Record {
     pub fn await_end(&self, root: &Path) {
         let alive = || matches!(self.look(root), Ok(Seen::Starting | Seen::Working(_)));
         wait(MAX_END, || !alive());
+    }
+
+    /// What its supervisor has written down on this machine: its end, and since when it ran.
+    pub(crate) fn written_end(&self, root: &Path) -> Option<(Option<Timestamp>, Ended)> {
+        let folder = self.place(root).ok()?;
+        let ended: Ended = read(&folder.join("end.json"))?;
+        let started: Option<Started> = read(&folder.join("started.json"));
+        Some((started.map(|started| started.at), ended))
+    }
+
+    /// Writes down how it ended on another machine, as its supervisor would have here.
+    pub(crate) fn write_end(&self, root: &Path, ended: &Ended) -> io::Result<()> {
+        write(&self.place(root)?.join("end.json"), ended)
     }
 
     /// Removes its folder: another job of the same name has taken its place.
@@ -416,16 +474,9 @@ impl Record {
 
 /// The folders of jobs that are alive, whether a ledger knows them or not.
 pub fn alive(root: &Path) -> Vec<String> {
-    let folders = |path: &Path| {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
-    };
-    let base = root.join(FOLDER);
-    let all = folders(&base).into_iter().flat_map(|run| folders(&run));
-    let held = |folder: &PathBuf| {
-        let lock = outside::open_with(OpenOptions::new().append(true), &folder.join("lock"));
-        lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
-    };
+    let all =
+        leftovers::folders(&root.join(FOLDER)).into_iter().flat_map(|run| leftovers::folders(&run));
+    let held = |folder: &PathBuf| leftovers::is_alive(folder);
     let names = all.filter(held).filter_map(|folder| {
         folder.strip_prefix(root).ok().map(|name| name.to_string_lossy().into_owned())
     });

@@ -102,8 +102,8 @@ impl Line {
     }
 }
 
-/// Parameters with the digest of a long one in its place.
-fn shortened(params: &Json) -> Json {
+/// Parameters with the digest of a long one in its place, as a line has them.
+pub fn shortened(params: &Json) -> Json {
     let Json::Object(members) = params else { return params.clone() };
     let members = members.iter().map(|(name, value)| {
         let text = value.to_text(None);
@@ -125,9 +125,14 @@ fn seal_of(line: &str) -> Option<(&str, &str)> {
 /// The number and the hash of a line; none where it cannot be read.
 pub fn position(line: &str) -> Option<(u64, String)> {
     // The number is the first field and the hash the last, so the rest need not be read.
-    let (seq, _) = line.strip_prefix("{\"seq\":")?.split_once(',')?;
     let (hash, _) = seal_of(line)?;
-    Some((seq.parse().ok()?, hash.to_string()))
+    Some((seq(line)?, hash.to_string()))
+}
+
+/// The number of a line, of which only the beginning need be there.
+pub fn seq(line: &str) -> Option<u64> {
+    let (seq, _) = line.strip_prefix("{\"seq\":")?.split_once(',')?;
+    seq.parse().ok()
 }
 
 /// The hash of the line before a line, as that names it; none where it cannot be read.
@@ -136,7 +141,7 @@ pub fn before(line: &str) -> Option<&str> {
     before.strip_suffix('"')
 }
 
-/// Checks the chain, up to the line that the ledger knows as the last.
+/// Checks the chain, up to the line that the ledger knows as the last; how many lines there are.
 ///
 /// # Errors
 /// The first line that does not fit, and why.
@@ -151,6 +156,12 @@ pub fn verify(lines: &[String], ledger: &Ledger) -> Result<u64, String> {
         }
         let line: Line =
             serde_json::from_str(text).map_err(|error| format!("line {at}: {error}"))?;
+        // What was removed before the first line, the ledger knows.
+        let pruned = ledger.position.pruned.map_or(0, |pruned| pruned.lines);
+        if index == 0 && line.seq > 1 && line.seq <= pruned + 1 {
+            prev.clone_from(&line.prev);
+            seq = line.seq - 1;
+        }
         if line.prev != prev || line.seq != seq + 1 {
             return Err(format!(
                 "line {at} does not follow line {index}: something was removed or added"
@@ -172,5 +183,5 @@ pub fn verify(lines: &[String], ledger: &Ledger) -> Result<u64, String> {
             ledger.position.seq
         ));
     }
-    Ok(seq)
+    Ok(lines.len() as u64)
 }

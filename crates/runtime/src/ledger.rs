@@ -115,6 +115,24 @@ pub struct Position {
     /// How many bytes of evidence are kept of the run.
     #[serde(skip_serializing_if = "is_zero")]
     pub evidence: u64,
+    /// What a person has had removed of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pruned: Option<Pruned>,
+}
+
+/// What was removed of a run when it was over: its first lines, and the evidence of those and of the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pruned {
+    pub at: Timestamp,
+    /// How many lines.
+    pub lines: u64,
+}
+
+impl Pruned {
+    /// Whether the evidence of a line was removed.
+    pub fn covers(&self, seq: u64) -> bool {
+        seq <= self.lines + 1
+    }
 }
 
 /// Tools that an agent may not use, and why: a hook that is asked before each use knows nothing but the ledger.
@@ -305,6 +323,9 @@ pub struct Work {
     /// What its checks have said before.
     #[serde(skip_serializing_if = "Flakes::is_empty")]
     pub flakes: Flakes,
+    /// The files that its checks rested on when it was started, each with its digest.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub guards: BTreeMap<String, String>,
 }
 
 impl Work {
@@ -401,6 +422,9 @@ pub struct Last {
     /// The job that it waits for, by id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+    /// Who has signed what was answered, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<String>,
 }
 
 /// A block, and the world in which it was given.
@@ -517,6 +541,7 @@ impl Ledger {
                 head: self.position.head.clone(),
                 turn: self.position.turn,
                 evidence: self.position.evidence,
+                pruned: self.position.pruned,
                 ..Position::default()
             },
             session: Session {
@@ -536,6 +561,19 @@ impl Ledger {
             && cancelled.is_none_or(|cancelled| cancelled.told)
             && self.session.pending_notices.is_empty()
             && self.work.jobs.values().all(Record::is_over)
+    }
+
+    /// When something last happened in the run.
+    pub fn last_heard(&self) -> Option<Timestamp> {
+        let session = &self.session;
+        let known = [
+            self.started_at,
+            session.fired,
+            session.last.as_ref().map(|last| last.at),
+            session.cancelled.as_ref().map(|cancelled| cancelled.at),
+        ];
+        let ended = self.work.jobs.values().filter_map(|job| Some(job.ended.as_ref()?.at));
+        known.into_iter().flatten().chain(ended).max()
     }
 
     /// Whether the run of a standing gate has let its session go without being done: it begins again after

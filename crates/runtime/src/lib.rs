@@ -1,6 +1,7 @@
 //! The world around the engine: where projects, workflows and runs are found, how they are stored,
 //! what evidence the disk holds, and the one way that every event takes.
 
+pub mod approval;
 pub mod baseline;
 pub mod bindings;
 pub mod caller;
@@ -8,28 +9,35 @@ pub mod catalog;
 mod checks;
 pub mod condition;
 pub mod config;
+pub mod cost;
+pub mod course;
 pub mod exclusive;
 pub mod fault_log;
 mod fault_point;
 pub mod filesystem;
 pub mod flakes;
+pub mod fleet;
 pub mod gate;
 pub mod git;
-mod governor;
+pub mod governor;
 pub mod jobs;
 pub mod journal;
 pub mod ledger;
+mod machine;
 mod notify;
 pub mod origin;
+pub mod outpost;
 mod paths;
 pub mod paused;
 pub mod plain;
 mod proc;
 pub mod project;
 pub mod proof;
+pub mod prune;
 pub mod question;
 pub mod remains;
 pub mod run;
+mod signature;
 mod site;
 pub mod store;
 mod tree;
@@ -37,6 +45,7 @@ pub mod trust;
 mod whole_file;
 pub mod witness;
 pub mod words;
+pub mod worker;
 mod workspace;
 pub mod world;
 

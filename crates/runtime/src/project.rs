@@ -9,8 +9,11 @@ use phasegate_engine::workflow::Workflow;
 use crate::catalog::{self, Entry, LoadError, Memory};
 use crate::config::Config;
 use crate::git;
+use crate::outpost::Outpost;
 use crate::site;
-use crate::store::{FileStore, Store};
+use crate::store::{FileStore, PostgresStore, Store};
+use crate::trust;
+use crate::variables;
 use crate::workspace::place::Place;
 
 /// A project with its configuration and its workflows.
@@ -93,10 +96,17 @@ impl Project {
     fn with(root: &Path, general: Vec<Entry>) -> Result<Project, ConfigError> {
         // Whether a path leads out of the project is told by comparing real paths.
         let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
-        let config =
+        let mut config =
             Config::load(&root).map_err(|message| ConfigError { root: root.clone(), message })?;
         let workflows = catalog::of_project(&root, general);
-        let store = Box::new(FileStore::new(&root));
+        // Only whoever does jobs for others sets up such places, and names the store.
+        let outpost = std::env::var_os(variables::STORE).and_then(|_| Outpost::of(&root));
+        if let Some(outpost) = outpost {
+            config.follow(&outpost.workflow);
+            config.store.project = Some(outpost.project);
+        }
+        let store = store_of(&root, &config);
+        config.keeps_documents = store.shared().is_some();
         let site = root.clone();
         Ok(Project { root, site, config, workflows, store, memory: None })
     }
@@ -116,6 +126,53 @@ impl Project {
             None => Ok(Arc::new(entry.load(&self.config)?)),
         }
     }
+}
+
+/// Where the runs of a project are kept, for one who wants to know nothing else of it.
+pub(crate) fn store_at(root: &Path) -> Box<dyn Store> {
+    if std::env::var_os(variables::STORE).is_none() && !Config::mentions_store(root) {
+        return Box::new(FileStore::new(root));
+    }
+    match Config::load(root) {
+        Ok(config) => store_of(root, &config),
+        Err(_) => Box::new(FileStore::new(root)),
+    }
+}
+
+/// What stands for the project's own folder where a store could be named.
+const FILES: &str = "files";
+
+/// What says where runs are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorePlace {
+    Environment,
+    User,
+    Project,
+}
+
+/// The store that is named, and by what: the environment, else the project's configuration, else the user's.
+pub fn store_place(config: &Config) -> Option<(StorePlace, String)> {
+    let chosen = std::env::var(variables::STORE).ok().filter(|url| !url.is_empty());
+    if let Some(url) = chosen {
+        return Some((StorePlace::Environment, url));
+    }
+    let by = if config.store.is_by_project { StorePlace::Project } else { StorePlace::User };
+    Some((by, config.store.url.clone()?))
+}
+
+/// Where the runs of a project are kept. What a project's own configuration says counts only with the user's consent:
+/// what decisions rest on would go there.
+fn store_of(root: &Path, config: &Config) -> Box<dyn Store> {
+    let Some((by, url)) = store_place(config).filter(|(_, url)| url != FILES) else {
+        return Box::new(FileStore::new(root));
+    };
+    if by == StorePlace::Project && !trust::is_store_trusted(root, &url) {
+        let why = "the project's configuration names a store, and you have not consented to send \
+             anything there: `phasegate store trust` does that, and PHASEGATE_STORE=files keeps \
+             runs in the project";
+        return Box::new(PostgresStore::refusing(root, why.into()));
+    }
+    Box::new(PostgresStore::new(root, &url, config.store.project.as_deref()))
 }
 
 /// The folders in which the project of a folder is looked for, the nearest first: up to the root of the

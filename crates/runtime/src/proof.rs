@@ -5,9 +5,8 @@
 //! journal, so that a damaged file is known at once. That seal proves nothing about who made it: the
 //! statement names the digest of every part, and the signature is over the statement.
 
-mod signature;
-
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -17,12 +16,14 @@ use phasegate_engine::scene::Scene;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::approval::{Checked, List};
 use crate::gate::{Comparison, Decided, Found, GateError, Replay, Runs};
 use crate::git;
 use crate::journal::{self, Basis, Line, Ruling};
 use crate::ledger::{Ledger, Position};
+use crate::signature::{self, Signers};
 
-pub use signature::{Signer, sign, verify};
+pub use crate::signature::Signer;
 
 /// Where proofs can be kept in the tree that they are about: it is not a part of that.
 pub const FOLDER: &str = ".phasegate/proofs";
@@ -35,7 +36,7 @@ const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 const PREDICATE: &str = "urn:phasegate:proof:v1";
 
 /// What SSH signatures are made for, so that none of another purpose is taken for one.
-pub const NAMESPACE: &str = "phasegate-proof";
+const NAMESPACE: &str = "phasegate-proof";
 
 /// How the seal begins in the file.
 const SEAL: &str = ",\"seal\":\"";
@@ -157,7 +158,7 @@ pub enum Broken {
     Piece(String),
     #[error("its journal: {0}")]
     Journal(String),
-    #[error("it is about tree {0}, and this is tree {1}")]
+    #[error("it is about tree {0}, but this is tree {1}")]
     Tree(String, String),
 }
 
@@ -185,6 +186,8 @@ pub struct Proof {
     pub answer: Option<Answer>,
     /// Every line, decided again.
     pub lines: Vec<Decided>,
+    /// A list of signers was given, so that the key of every approval must stand there.
+    pub has_list: bool,
 }
 
 impl Proof {
@@ -204,6 +207,11 @@ impl Proof {
             Comparison::Unknown(why) => Some((line, why.as_str())),
             _ => None,
         })
+    }
+
+    /// The approvals that are signed, or should be.
+    pub fn approvals(&self) -> impl Iterator<Item = &Checked> {
+        self.lines.iter().filter_map(|line| line.signature.as_ref())
     }
 
     /// Whether the run was let go as done.
@@ -281,11 +289,30 @@ impl Bundle {
         if again == text { Ok(bundle) } else { Err(damaged("its seal does not fit")) }
     }
 
-    /// Checks everything but the signature, and decides every line again.
+    /// Signs the statement.
+    ///
+    /// # Errors
+    /// Where `ssh-keygen` did not sign.
+    pub fn sign(&mut self, key: &Path) -> io::Result<()> {
+        self.signature = signature::sign(NAMESPACE, &self.statement, key)?;
+        Ok(())
+    }
+
+    /// Checks the signature over the statement; whose it is, where a list of signers is given.
+    ///
+    /// # Errors
+    /// Where it does not fit, or its key is not in the list.
+    pub fn signer(&self, signers: Option<&Path>) -> io::Result<Signer> {
+        let signers = signers.map(|list| Signers { list, at: None });
+        signature::verify(NAMESPACE, &self.statement, &self.signature, signers)
+    }
+
+    /// Checks everything but the signature, and decides every line again. The signatures of approvals are checked
+    /// with the list of signers that was kept with each, and with this one.
     ///
     /// # Errors
     /// The first part that does not fit.
-    pub fn check(&self, here: &GitTree) -> Result<Proof, Broken> {
+    pub fn check(&self, here: &GitTree, signers: Option<&List>) -> Result<Proof, Broken> {
         let Statement { kind, subject, predicate_type, predicate } =
             serde_json::from_str(&self.statement)
                 .map_err(|error| Broken::Damaged(format!("its statement: {error}")))?;
@@ -324,7 +351,9 @@ impl Bundle {
         }
         let find = |name: &str| self.pieces.get(name).and_then(Piece::bytes);
         let copy = Some(self.definition.clone().into_bytes());
-        let mut replay = Replay::new(&predicate.workflow, copy, Box::new(find));
+        let list = signers.map(|list| list.bytes.clone());
+        let replay = Replay::new(&predicate.workflow, copy, Box::new(find));
+        let mut replay = replay.signed(predicate.run.clone(), list);
         let lines = self.journal.iter().map(|line| replay.line(line));
         let lines = lines.collect::<Result<Vec<_>, _>>();
         let lines = lines.map_err(|error| Broken::Journal(error.to_string()))?;
@@ -332,7 +361,8 @@ impl Bundle {
             .map_err(|error| Broken::Damaged(format!("its definition: {error}")))?;
         let identity = definition["definition"].as_str().unwrap_or_default().to_string();
         let Predicate { run, workflow, made_at, answer, .. } = predicate;
-        Ok(Proof { run, workflow, tree, made_at, identity, answer, lines })
+        let has_list = signers.is_some();
+        Ok(Proof { run, workflow, tree, made_at, identity, answer, lines, has_list })
     }
 }
 
@@ -345,6 +375,13 @@ pub fn parts(
     found: &Found,
     tree: GitTree,
 ) -> Result<(Parts, BTreeMap<String, String>), GateError> {
+    if let Some(pruned) = found.ledger.position.pruned {
+        let (id, lines) = (&found.id, pruned.lines);
+        return Err(GateError::NotReady(format!(
+            "run {id} was pruned: {lines} of its lines and their evidence were removed, so that nobody can decide them \
+             again"
+        )));
+    }
     let definition = runs.copy_of(found)?;
     let definition = definition.ok_or_else(|| {
         GateError::NotReady(format!("run {} has not decided anything yet", found.id))
@@ -353,6 +390,9 @@ pub fn parts(
     let journal = runs.journal(found)?;
     let mut named: BTreeMap<String, String> = BTreeMap::new();
     for line in journal.iter().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
+        if let Some(signed) = &line.event.signed {
+            named.insert(signed.signers.clone(), format!("the signers as of line {}", line.seq));
+        }
         let Some(Basis::Rules(Ruling { scene, .. })) = line.basis else { continue };
         if scene.is_empty() {
             continue;

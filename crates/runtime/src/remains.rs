@@ -2,7 +2,7 @@
 //! that a person has written.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::bindings;
 use crate::config::state_folder;
@@ -35,13 +35,4 @@ pub fn of_project(project: &Project) -> Vec<PathBuf> {
 pub fn of_user() -> Vec<PathBuf> {
     let all = [state_folder(), trust::folder()];
     all.into_iter().flatten().filter(|path| path.symlink_metadata().is_ok()).collect()
-}
-
-/// Removes a file, or a folder with all that is in it. A link goes, and not what it leads to.
-///
-/// # Errors
-/// Where that cannot be removed.
-pub fn remove(path: &Path) -> std::io::Result<()> {
-    let is_folder = path.symlink_metadata()?.is_dir();
-    if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }

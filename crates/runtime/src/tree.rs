@@ -2,6 +2,8 @@
 
 mod content;
 mod kept;
+mod memory;
+mod presence;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,8 +21,10 @@ use crate::paths;
 use crate::project::Project;
 use crate::workspace::place::Place;
 
+use content::Patterns;
+
 pub(crate) use content::{Content, Look};
-pub(crate) use kept::Kept;
+pub(crate) use kept::{FOLDER as KEPT, Kept, remove_unused, unused_bytes};
 
 /// Where the digests of files are remembered.
 const FOLDER: &str = ".phasegate/tree";
@@ -40,6 +44,11 @@ impl Written {
         self.0.is_empty()
     }
 
+    /// Their paths in the tree.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// Notes a file as it was written: its path in the tree.
     pub(crate) fn note(&mut self, path: &str, digest: String) {
         self.0.shift_remove(path);
@@ -52,7 +61,7 @@ impl Written {
 
 /// What is not a part of the tree that results are bound to: what Phasegate and the workflow write themselves.
 /// Otherwise the review of a tree would change the tree, and the checks before it would count no more.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Apart {
     /// Our own files, and the documents.
     pub(crate) patterns: Vec<String>,
@@ -94,7 +103,7 @@ impl Apart {
 }
 
 /// The files of a project, without what Phasegate and the workflow write themselves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
     /// Where its files are.
     root: PathBuf,
@@ -110,6 +119,15 @@ impl Tree {
         let own = state_folder().and_then(|own| Some(own.strip_prefix(root).ok()?.to_path_buf()));
         apart.patterns.extend(own.map(|own| format!("{}/**", own.display())));
         Tree { root: root.to_path_buf(), home: home.to_path_buf(), apart }
+    }
+
+    /// The same tree, without what is noted of files that are apart from it in any case: so two runs can be told
+    /// to have one tree.
+    #[must_use]
+    pub(crate) fn plain(mut self) -> Tree {
+        let patterns = Patterns::new(&self.apart.patterns);
+        self.apart.written.0.retain(|path, _| !patterns.fit(path));
+        self
     }
 
     /// The tree as the jobs of a run see it.

@@ -29,8 +29,23 @@ pub fn is_trusted(root: &Path, origin: &Origin, definition: &Identity) -> bool {
 
 /// Whether the user has consented to a definition in this project.
 pub fn is_consented(root: &Path, definition: &Identity) -> bool {
+    variables::is_on(variables::TRUST_ALL) || is_remembered(root, definition)
+}
+
+/// Whether a consent is kept, whatever the environment says: an agent sets that as it likes.
+pub fn is_remembered(root: &Path, what: &Identity) -> bool {
+    place(root, what).is_some_and(|place| place.is_file())
+}
+
+/// Whether the user has consented to keep the runs of this project in a store that its configuration names.
+pub fn is_store_trusted(root: &Path, url: &str) -> bool {
     variables::is_on(variables::TRUST_ALL)
-        || place(root, definition).is_some_and(|place| place.is_file())
+        || place(root, &store(url)).is_some_and(|place| place.is_file())
+}
+
+/// What a store is known by.
+pub fn store(url: &str) -> Identity {
+    Identity::new(format!("store {}", digest(url.as_bytes())), &[])
 }
 
 /// Remembers the consent to a definition.
@@ -38,8 +53,16 @@ pub fn is_consented(root: &Path, definition: &Identity) -> bool {
 /// # Errors
 /// Where that cannot be written.
 pub fn trust(root: &Path, path: &Path, definition: &Identity) -> io::Result<()> {
+    trust_named(root, path, definition.as_str())
+}
+
+/// The same for a definition of which only that is known.
+///
+/// # Errors
+/// Where that cannot be written.
+pub(crate) fn trust_named(root: &Path, path: &Path, definition: &str) -> io::Result<()> {
     let place =
-        place(root, definition).ok_or_else(|| io::Error::other("there is no home folder"))?;
+        named(root, definition).ok_or_else(|| io::Error::other("there is no home folder"))?;
     if let Some(folder) = place.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -51,7 +74,15 @@ pub fn trust(root: &Path, path: &Path, definition: &Identity) -> io::Result<()> 
 /// # Errors
 /// Where that cannot be removed.
 pub fn distrust(root: &Path, definition: &Identity) -> io::Result<bool> {
-    let Some(place) = place(root, definition) else { return Ok(false) };
+    distrust_named(root, definition.as_str())
+}
+
+/// The same for a definition of which only that is known.
+///
+/// # Errors
+/// Where that cannot be removed.
+pub(crate) fn distrust_named(root: &Path, definition: &str) -> io::Result<bool> {
+    let Some(place) = named(root, definition) else { return Ok(false) };
     match fs::remove_file(place) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -62,6 +93,10 @@ pub fn distrust(root: &Path, definition: &Identity) -> io::Result<bool> {
 /// Where the consent is kept. It is for one project: the same command line runs another program in
 /// another one.
 fn place(root: &Path, definition: &Identity) -> Option<PathBuf> {
+    named(root, definition.as_str())
+}
+
+fn named(root: &Path, definition: &str) -> Option<PathBuf> {
     let name = digest(format!("{}\0{definition}", root.display()).as_bytes());
     Some(folder()?.join(TRUSTED).join(name))
 }

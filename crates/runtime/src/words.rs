@@ -6,6 +6,7 @@ use std::path::Path;
 use phasegate_engine::answer::{Answer, Outcome, Until};
 
 use crate::condition::Condition;
+use crate::jobs::Record;
 use crate::question::Question;
 
 /// How much of a question a status line has.
@@ -254,6 +255,25 @@ pub fn tree_alone(run: &str, client: &str) -> String {
 /// That standing gates cannot hold a session, since nobody knows the tree as it was when that began.
 pub fn no_baseline(why: &str) -> String {
     format!("Standing gates do not hold this session: its first tree cannot be kept ({why})")
+}
+
+/// What an agent is told that is woken: the job that its run was waiting for has ended.
+pub fn woken(run: &str, job: Option<&Record>) -> String {
+    let ended = job.and_then(|job| Some((job, job.ended.as_ref()?)));
+    let what = match ended {
+        Some((job, ended)) => {
+            let how = match &ended.verdict {
+                Some(verdict) => format!("has ended with the verdict {}", verdict.word()),
+                None => ended.words.clone(),
+            };
+            format!("{} {}, which run {run} was waiting for, {how}", job.kind, job.name)
+        }
+        None => format!("The jobs that run {run} was waiting for have ended"),
+    };
+    format!(
+        "Phasegate: {what}. Go on with what is left to do. If nothing is, stop: the run then decides with that \
+         result."
+    )
 }
 
 /// How a run stands, in a few words. Whether it needs a person is told from work.

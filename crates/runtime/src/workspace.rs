@@ -102,9 +102,17 @@ impl Workspace {
         Workspace { root: root.to_path_buf(), most }
     }
 
+    /// How many bytes a document may have.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
     /// The file at a place; of a topic, its folder.
     fn path(&self, place: &str) -> Result<PathBuf, StoreError> {
-        Ok(inside(&self.root, Place::of(place).path())?)
+        match Place::of(place) {
+            Place::Store(_) => Err(StoreError::Refused(format!("{place} is not a file"))),
+            place => Ok(inside(&self.root, place.path())?),
+        }
     }
 
     fn topic(&self, folder: &Path, name: &str) -> Topic {
@@ -133,7 +141,7 @@ impl Workspace {
                 let bytes = frontmatter_of(&path, &stored.bytes)?;
                 Ok(Some(Stored { bytes, ..stored }))
             }
-            Place::File(_) => whole_file::read(&path, self.most),
+            Place::File(_) | Place::Store(_) => whole_file::read(&path, self.most),
         }
     }
 
@@ -163,7 +171,7 @@ impl Workspace {
         let path = self.path(place)?;
         let expected = expected.cloned();
         match Place::of(place) {
-            Place::File(_) => {
+            Place::File(_) | Place::Store(_) => {
                 let file = NewFile::write(&path, expected, bytes)?;
                 let version = file.version().clone();
                 Ok(Prepared { kind: Kind::File, file, version })
@@ -201,6 +209,7 @@ impl Workspace {
     pub fn left_behind(&self, place: &str) -> Option<Prepared> {
         let path = self.root.join(Place::of(place).path());
         match Place::of(place) {
+            Place::Store(_) => None,
             Place::Topic(_, topic) => {
                 let file = NewFile::left_behind(&ready(&path, topic))?;
                 let path = self.path(place).ok()?;

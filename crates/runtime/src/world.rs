@@ -67,6 +67,11 @@ impl ClientReport {
         self.client.prompted_since(self.current_transcript()?, since)
     }
 
+    /// When the user spoke last, as far as the transcript says.
+    pub fn prompted_at(&self) -> Option<Timestamp> {
+        self.client.prompted_at(self.current_transcript()?)
+    }
+
     /// The transcript, up to date.
     fn current_transcript(&self) -> Option<&Path> {
         let path = self.transcript.as_deref()?;

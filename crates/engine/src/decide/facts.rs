@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use minijinja::{Error, ErrorKind, Value};
 
-use super::{Deciding, Fault, MOST_TRIED};
+use super::missing::Situation;
+use super::{Beside, Deciding, Fault, MOST_TRIED, Renders};
 use crate::check::CheckResult;
+use crate::evidence::Aside;
 use crate::functions::{Failed, MAX_STEPS};
 use crate::json::Json;
-use crate::names::CHECK;
+use crate::names::{CHECK, MISSING};
 use crate::step::Part;
 use crate::syntax::Use;
 use crate::workflow::{Expression, GuardParts, TextId};
@@ -245,11 +247,29 @@ impl<'w> Deciding<'w> {
             {
                 Some(value.to_value())
             }
+            MISSING if self.renders == Renders::Block => Some(Value::from(self.missing())),
             _ => {
                 let found = self.workflow.constants.iter().find(|(known, _)| known == name);
                 found.map(|(_, value)| value.to_value())
             }
         })
+    }
+}
+
+impl Deciding<'_> {
+    /// The facts that would open the gate, in the words of the guards.
+    fn missing(&self) -> String {
+        let Some(Beside { event, run, recorder, document }) = &self.beside else {
+            return String::new();
+        };
+        let situation = Situation {
+            workflow: self.workflow,
+            document: (*document).clone(),
+            event,
+            run,
+            evidence: Arc::new(Aside::new((*recorder).clone())),
+        };
+        situation.in_words()
     }
 }
 

@@ -1,7 +1,7 @@
 //! A rule in a decision: whether its guard holds, and what it sets, moves, answers and wants done.
 
 use super::facts::fault_at;
-use super::{Deciding, Fault, MOST_TRIED};
+use super::{Deciding, Fault, MOST_TRIED, Renders};
 use crate::answer::Answer;
 use crate::functions::object;
 use crate::job::{CommandRun, Job};
@@ -72,7 +72,12 @@ impl<'w> Deciding<'w> {
     fn reply(&mut self, rule: &'w Rule) -> Result<Option<Answer>, Fault> {
         match &rule.reply {
             None => Ok(None),
-            Some(Reply::Block(text)) => Ok(Some(Answer::Block { reason: self.text(*text)? })),
+            Some(Reply::Block(text)) => {
+                self.renders = Renders::Block;
+                let reason = self.text(*text);
+                self.renders = Renders::Other;
+                Ok(Some(Answer::Block { reason: reason? }))
+            }
             Some(Reply::Deny(text)) => {
                 let reason = self.text(*text)?;
                 Ok(Some(Answer::Deny { reason, code: rule.code.clone() }))

@@ -30,6 +30,9 @@ pub struct CheckText {
     pub passes: Option<PassesText>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
+    /// What a machine must have to take the job from a team's queue, as `["gpu"]`. Without a store that has a queue,
+    /// and where the list is empty, the job runs here.
+    pub labels: Option<Vec<String>>,
     /// Patterns of files that its result rests on, or an expression for the list of them: rules see all of
     /// them as `guards`. The words of its command are always among them.
     #[schemars(with = "Option<CommandLineText>")]
@@ -61,6 +64,9 @@ pub struct WorkerText {
     pub rights: Option<Rights>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
+    /// What a machine must have to take the job from a team's queue, as `["gpu"]`. Without a store that has a queue,
+    /// and where the list is empty, the job runs here.
+    pub labels: Option<Vec<String>>,
 }
 
 /// An agent that judges: a process of its own, which writes a review and gives a verdict.
@@ -85,6 +91,9 @@ pub struct ReviewerText {
     pub rights: Option<Rights>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
+    /// What a machine must have to take the job from a team's queue, as `["gpu"]`. Without a store that has a queue,
+    /// and where the list is empty, the job runs here.
+    pub labels: Option<Vec<String>>,
 }
 
 /// An agent that outlives its caller: a process of its own, with a secret of its own.
@@ -108,6 +117,9 @@ pub struct AgentText {
     pub rights: Option<Rights>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
+    /// What a machine must have to take the job from a team's queue, as `["gpu"]`. Without a store that has a queue,
+    /// and where the list is empty, the job runs here.
+    pub labels: Option<Vec<String>>,
     /// An expression for a list: one agent is started for each element, `agent.item`.
     #[schemars(with = "Option<String>")]
     pub each: Option<Spanned<String>>,
@@ -145,6 +157,9 @@ pub struct JobText {
     pub rights: Option<Rights>,
     /// How long it may take, as `90s` or `10m`; five minutes where nothing is said.
     pub timeout: Option<String>,
+    /// What a machine must have to take the job from a team's queue, as `["gpu"]`. Without a store that has a queue,
+    /// and where the list is empty, the job runs here.
+    pub labels: Option<Vec<String>>,
     /// What it may ask for itself: the actions that are `by` this role. Without it, nothing.
     pub role: Option<Actor>,
     /// An expression for a list: one job is started for each element, `agent.item`.

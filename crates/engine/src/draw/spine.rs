@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{answer, event, has_general_rules, label, shorten};
+use super::{Walk, answer, event, has_general_rules, label, shorten};
 use crate::answer::Outcome;
 use crate::graph::edges;
 use crate::workflow::{Machine, PhaseId, Reply, Rule, Workflow};
@@ -22,6 +22,10 @@ pub struct Column {
     pub arcs: Vec<Arc>,
     /// Rules of every phase, which would be a line from each box.
     pub general: Vec<String>,
+    /// Whether the boxes have a line for what a run has done there.
+    pub has_past: bool,
+    /// The last step of the run, as two boxes.
+    pub last: Option<(usize, usize)>,
 }
 
 /// A phase.
@@ -29,6 +33,8 @@ pub struct Node {
     pub name: String,
     /// What it does with a stop: `blocks, waits`, `end: done`.
     pub about: String,
+    /// What a run has done there: `2 visits · 14 min · 3 blocks`.
+    pub past: String,
     pub is_initial: bool,
     pub is_final: bool,
     pub is_current: bool,
@@ -64,6 +70,33 @@ impl Arc {
 }
 
 impl Column {
+    /// Puts in where a run is and has been.
+    fn mark(&mut self, machine: &Machine, walk: &Walk) {
+        let is_outer = machine.binding.is_none();
+        for node in &mut self.boxes {
+            node.is_current = is_outer && node.name == walk.current;
+            node.past = if is_outer {
+                walk.of_phase(&node.name)
+            } else {
+                walk.of_elements(&machine.name, &node.name)
+            };
+        }
+        let elements = walk.elements.get(&*machine.name);
+        self.has_past = if is_outer {
+            walk.is_counted()
+        } else {
+            elements.is_some_and(|counts| !counts.is_empty())
+        };
+        let place = |name: &str| machine.phase(name).map(|phase| phase.0);
+        let last = walk.last.as_ref().filter(|_| is_outer);
+        self.last = last.and_then(|(from, to)| Some((place(from)?, place(to)?)));
+    }
+
+    /// Whether the run has gone this way last.
+    pub fn is_last(&self, from: usize, to: usize) -> bool {
+        self.last == Some((from, to))
+    }
+
     /// How many lanes a side needs.
     pub fn lanes(&self, side: Side) -> usize {
         let of = self.arcs.iter().filter(|arc| arc.side == side);
@@ -71,17 +104,19 @@ impl Column {
     }
 }
 
-/// Lays a workflow out; `current` is a run's phase.
-pub fn columns(workflow: &Workflow, current: Option<&str>) -> Vec<Column> {
-    let outer = |machine: &Machine| machine.binding.is_none();
-    workflow
-        .machines
-        .iter()
-        .map(|machine| column(workflow, machine, current.filter(|_| outer(machine))))
-        .collect()
+/// Lays a workflow out; `walk` is where a run has been.
+pub fn columns(workflow: &Workflow, walk: Option<&Walk>) -> Vec<Column> {
+    let column = |machine: &Machine| {
+        let mut column = column(workflow, machine);
+        if let Some(walk) = walk {
+            column.mark(machine, walk);
+        }
+        column
+    };
+    workflow.machines.iter().map(column).collect()
 }
 
-fn column(workflow: &Workflow, machine: &Machine, current: Option<&str>) -> Column {
+fn column(workflow: &Workflow, machine: &Machine) -> Column {
     let leads = |rule: &Rule| !matches!(rule.reply, Some(Reply::Deny(_)));
     let general: Vec<String> = if has_general_rules(machine) {
         let rules = machine.any.always.iter().chain(&machine.any.rules);
@@ -120,9 +155,10 @@ fn column(workflow: &Workflow, machine: &Machine, current: Option<&str>) -> Colu
             Some(outcome) => format!("end: {outcome}"),
             None => stops(machine.rules_in(phase)),
         },
+        past: String::new(),
         is_initial: first.0 == index,
         is_final: phase.ends.is_some(),
-        is_current: current == Some(&*phase.name),
+        is_current: false,
     });
     Column {
         title: machine.binding.as_ref().map(|_| format!("each {}", machine.name)),
@@ -130,6 +166,8 @@ fn column(workflow: &Workflow, machine: &Machine, current: Option<&str>) -> Colu
         steps,
         arcs,
         general,
+        has_past: false,
+        last: None,
     }
 }
 

@@ -2,18 +2,19 @@
 
 use std::fmt::Write as _;
 
+use super::Walk;
 use super::spine::{Arc, Column, Node, Side, columns};
 use crate::workflow::Workflow;
 
-/// Rows of a box, with the one below it.
+/// Rows of a box, with the one below it; one more where a run's past is told.
 const PITCH: usize = 5;
 /// How many rules of every phase are listed.
 const MAX_GENERAL: usize = 8;
 
-/// Draws a workflow; `current` is a run's phase, which is marked.
-pub fn text(workflow: &Workflow, current: Option<&str>) -> String {
+/// Draws a workflow; `walk` is where a run has been.
+pub fn text(workflow: &Workflow, walk: Option<&Walk>) -> String {
     let mut out = String::new();
-    for column in columns(workflow, current) {
+    for column in columns(workflow, walk) {
         if let Some(title) = &column.title {
             let _ = writeln!(out, "\n{title}\n");
         }
@@ -29,27 +30,37 @@ pub fn text(workflow: &Workflow, current: Option<&str>) -> String {
             let _ = writeln!(out, "  and {more} more (`--format table` has them)");
         }
     }
+    if let Some(reservation) = walk.and_then(Walk::reservation) {
+        let _ = writeln!(out, "\n{reservation}");
+    }
     out
+}
+
+fn pitch(column: &Column) -> usize {
+    if column.has_past { PITCH + 1 } else { PITCH }
 }
 
 fn drawn(column: &Column) -> String {
     let left = column.lanes(Side::Left) * 2 + 1;
     let width = column.boxes.iter().map(wide).max().unwrap_or(0) + 4;
     let right = left + width - 1;
-    let mut canvas = Canvas::new(column.boxes.len() * PITCH);
+    let pitch = pitch(column);
+    let mut canvas = Canvas::new(column.boxes.len() * pitch);
     // Lines first: boxes stand in front of them.
     for arc in &column.arcs {
-        run(&mut canvas, arc, left, right);
+        run(&mut canvas, column, arc, left, right);
     }
     for (index, node) in column.boxes.iter().enumerate() {
-        frame(&mut canvas, node, index * PITCH, left, width);
+        frame(&mut canvas, node, index * pitch, left, (width, pitch));
         if !column.steps[index].is_empty() {
-            canvas.put(index * PITCH + 3, left + width / 2, '┬');
-            canvas.put(index * PITCH + 4, left + width / 2, '▼');
+            let bottom = index * pitch + pitch - 2;
+            let is_last = column.is_last(index, index + 1);
+            canvas.put(bottom, left + width / 2, if is_last { '┳' } else { '┬' });
+            canvas.put(bottom + 1, left + width / 2, '▼');
         }
     }
     for arc in &column.arcs {
-        let row = enters(arc);
+        let row = enters(arc, pitch);
         match arc.side {
             Side::Left => canvas.put(row, left - 1, '▶'),
             Side::Right => canvas.put(row, right + 1, '◀'),
@@ -60,31 +71,33 @@ fn drawn(column: &Column) -> String {
 
 /// The row where an arc comes in, and where those of its side leave: apart, so that an arc that ends in a box and one
 /// that begins there do not meet.
-fn enters(arc: &Arc) -> usize {
-    arc.to * PITCH + if arc.side == Side::Left { 2 } else { 1 }
+fn enters(arc: &Arc, pitch: usize) -> usize {
+    arc.to * pitch + if arc.side == Side::Left { 2 } else { 1 }
 }
 
-fn leaves(side: Side, from: usize) -> usize {
-    from * PITCH + if side == Side::Left { 1 } else { 2 }
+fn leaves(side: Side, from: usize, pitch: usize) -> usize {
+    from * pitch + if side == Side::Left { 1 } else { 2 }
 }
 
-fn run(canvas: &mut Canvas, arc: &Arc, left: usize, right: usize) {
+fn run(canvas: &mut Canvas, column: &Column, arc: &Arc, left: usize, right: usize) {
     let lane = match arc.side {
         Side::Left => left - 2 - arc.lane * 2,
         Side::Right => right + 2 + arc.lane * 2,
     };
     let edge = if arc.side == Side::Left { left } else { right };
-    let end = enters(arc);
-    canvas.across(end, lane, edge);
+    let end = enters(arc, pitch(column));
     for (from, _) in &arc.from {
-        let begin = leaves(arc.side, *from);
-        canvas.across(begin, lane, edge);
-        canvas.down(lane, begin, end);
+        let weight = if column.is_last(*from, arc.to) { HEAVY } else { 0 };
+        let begin = leaves(arc.side, *from, pitch(column));
+        canvas.across(end, lane, edge, weight);
+        canvas.across(begin, lane, edge, weight);
+        canvas.down(lane, begin, end, weight);
     }
 }
 
 fn wide(node: &Node) -> usize {
-    name(node).chars().count().max(node.about.chars().count())
+    let texts = [&name(node), &node.about, &node.past];
+    texts.map(|text| text.chars().count()).into_iter().max().unwrap_or(0)
 }
 
 fn name(node: &Node) -> String {
@@ -95,7 +108,13 @@ fn name(node: &Node) -> String {
     }
 }
 
-fn frame(canvas: &mut Canvas, node: &Node, top: usize, left: usize, width: usize) {
+fn frame(
+    canvas: &mut Canvas,
+    node: &Node,
+    top: usize,
+    left: usize,
+    (width, pitch): (usize, usize),
+) {
     let [corner, line, side] = match (node.is_current, node.is_final) {
         (true, _) => ["┏┓┗┛", "━", "┃"],
         (false, true) => ["╔╗╚╝", "═", "║"],
@@ -104,11 +123,13 @@ fn frame(canvas: &mut Canvas, node: &Node, top: usize, left: usize, width: usize
     let corners: Vec<char> = corner.chars().collect();
     let middle = line.repeat(width - 2);
     canvas.write(top, left, &format!("{}{middle}{}", corners[0], corners[1]));
-    for (row, text) in [(top + 1, name(node)), (top + 2, node.about.clone())] {
+    let bottom = top + pitch - 2;
+    let texts = [name(node), node.about.clone(), node.past.clone()];
+    for (row, text) in (top + 1..bottom).zip(texts) {
         let inner = width - 4;
         canvas.write(row, left, &format!("{side} {text:<inner$} {side}"));
     }
-    canvas.write(top + 3, left, &format!("{}{middle}{}", corners[2], corners[3]));
+    canvas.write(bottom, left, &format!("{}{middle}{}", corners[2], corners[3]));
 }
 
 /// A cell: a character, or the sides to which lines leave it.
@@ -122,6 +143,8 @@ const UP: u8 = 1;
 const DOWN: u8 = 2;
 const LEFT: u8 = 4;
 const RIGHT: u8 = 8;
+/// A line that is drawn heavy: the last step of a run.
+const HEAVY: u8 = 16;
 
 struct Canvas {
     rows: Vec<Vec<Cell>>,
@@ -156,19 +179,19 @@ impl Canvas {
         }
     }
 
-    fn across(&mut self, row: usize, from: usize, to: usize) {
+    fn across(&mut self, row: usize, from: usize, to: usize, weight: u8) {
         let (from, to) = (from.min(to), from.max(to));
         for column in from..to {
-            self.join(row, column, RIGHT);
-            self.join(row, column + 1, LEFT);
+            self.join(row, column, RIGHT | weight);
+            self.join(row, column + 1, LEFT | weight);
         }
     }
 
-    fn down(&mut self, column: usize, from: usize, to: usize) {
+    fn down(&mut self, column: usize, from: usize, to: usize, weight: u8) {
         let (from, to) = (from.min(to), from.max(to));
         for row in from..to {
-            self.join(row, column, DOWN);
-            self.join(row + 1, column, UP);
+            self.join(row, column, DOWN | weight);
+            self.join(row + 1, column, UP | weight);
         }
     }
 
@@ -187,9 +210,12 @@ impl Cell {
     fn shown(self) -> char {
         const LINES: [char; 16] =
             [' ', '│', '│', '│', '─', '╯', '╮', '┤', '─', '╰', '╭', '├', '─', '┴', '┬', '┼'];
+        const HEAVY_LINES: [char; 16] =
+            [' ', '┃', '┃', '┃', '━', '┛', '┓', '┫', '━', '┗', '┏', '┣', '━', '┻', '┳', '╋'];
         match self {
             Cell::Char(what) => what,
-            Cell::Line(sides) => LINES[usize::from(sides)],
+            Cell::Line(sides) if sides & HEAVY == 0 => LINES[usize::from(sides)],
+            Cell::Line(sides) => HEAVY_LINES[usize::from(sides & !HEAVY)],
         }
     }
 }

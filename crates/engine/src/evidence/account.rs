@@ -73,6 +73,68 @@ impl Account {
     }
 }
 
+/// What was told, for those who go on from there.
+impl Account {
+    /// The files that were listed.
+    pub(crate) fn listed(&self) -> Vec<String> {
+        let told = self.answers.iter().filter(|(question, _)| question.starts_with("list "));
+        told.filter_map(|(_, answer)| Vec::<String>::of(answer)).flatten().collect()
+    }
+
+    /// The content of a file that was read, by its digest.
+    pub(crate) fn content_of(&self, digest: &str) -> Option<&[u8]> {
+        self.contents.get(digest).map(|bytes| &**bytes)
+    }
+
+    /// The results of checks, by name.
+    pub(crate) fn results(&self) -> BTreeMap<String, CheckResult> {
+        let told = self.answers.iter().filter_map(|(question, answer)| {
+            let (result, _) = <(CheckResult, String)>::of(answer)?;
+            Some((question.strip_prefix("check ")?.to_string(), result))
+        });
+        told.collect()
+    }
+
+    /// What the agent said last, as far as it was asked.
+    pub(crate) fn message(&self) -> Option<String> {
+        let last: Option<String> = self.recall::<Option<String>>(question::LAST_MESSAGE).flatten();
+        last.or_else(|| {
+            let said = |(question, answer): (&String, &Json)| {
+                let is_said = question == question::TURN || question.starts_with("said");
+                is_said.then(|| Vec::<String>::of(answer))?
+            };
+            self.answers.iter().find_map(said)?.pop()
+        })
+    }
+
+    pub(crate) fn agents(&self) -> Option<Json> {
+        self.recall(question::AGENTS)
+    }
+
+    pub(crate) fn now(&self) -> Option<Timestamp> {
+        self.recall(question::NOW)
+    }
+
+    pub(crate) fn tree(&self) -> Option<String> {
+        self.recall::<Option<String>>(question::TREE).flatten()
+    }
+
+    /// What a patch was told to lead to.
+    pub(crate) fn applied(&self) -> Option<String> {
+        self.first("applied ")
+    }
+
+    /// What was told to have changed.
+    pub(crate) fn changes(&self) -> Option<Changes> {
+        self.first("changes ")
+    }
+
+    fn first<T: Told>(&self, begins: &str) -> Option<T> {
+        let mut told = self.answers.iter().filter(|(question, _)| question.starts_with(begins));
+        told.find_map(|(_, answer)| T::of(answer))
+    }
+}
+
 /// How the question for a file's content begins.
 const READ: &str = "read ";
 

@@ -64,13 +64,43 @@ impl Recorder {
     }
 
     /// Asks the world once, and after that the account.
-    fn once<T: Told>(&self, question: String, look: impl FnOnce(&dyn Evidence) -> T) -> T {
+    pub(super) fn once<T: Told>(
+        &self,
+        question: String,
+        look: impl FnOnce(&dyn Evidence) -> T,
+    ) -> T {
         if let Some(known) = self.seen().account.recall(&question) {
             return known;
         }
         let told = look(&*self.world);
         self.account(question, &told);
         told
+    }
+
+    /// A file's bytes, without a reading.
+    pub(super) fn read_aside(&self, path: &str) -> Result<Option<Vec<u8>>, NoEvidence> {
+        let known = self.seen().files.get(path).cloned();
+        let found = known.unwrap_or_else(|| {
+            let found = self.world.read(path).map(|bytes| bytes.map(Arc::<[u8]>::from));
+            let mark = found.clone().map(|bytes| bytes.map(|bytes| digest(&bytes)));
+            self.account(question::read(path), &mark);
+            if let (Ok(Some(bytes)), Ok(Some(mark))) = (&found, &mark) {
+                self.seen().account.note_content(mark, bytes);
+            }
+            found
+        });
+        found.map(|bytes| bytes.map(|bytes| bytes.to_vec()))
+    }
+
+    /// An environment variable, without a reading.
+    pub(super) fn variable_aside(&self, name: &str) -> Option<String> {
+        let known = self.seen().variables.get(name).cloned();
+        known.unwrap_or_else(|| {
+            let value = self.world.variable(name);
+            let mark = value.as_ref().map(|value| digest(value.as_bytes()));
+            self.account(question::variable(name), &mark);
+            value
+        })
     }
 
     /// Says which record a file should have.

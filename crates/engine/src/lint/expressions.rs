@@ -102,7 +102,7 @@ fn called(name: &str, whole: &Expr, args: &[CallArg], found: &mut Vec<Finding>) 
             (a, b) if a == b => format!("{a} arguments"),
             (a, b) => format!("{a} to {b} arguments"),
         };
-        let message = format!("`{name}` takes {wants}, and has {}", args.len());
+        let message = format!("`{name}` takes {wants}, but has {}", args.len());
         let hint = format!("it is used as `{usage}`");
         found.push(Finding::new(visit::place(whole), "arguments", message, hint).error());
     }
@@ -125,7 +125,7 @@ fn regex(args: &[CallArg], found: &mut Vec<Finding>) {
     let Some(pattern) = visit::literal(arg) else { return };
     if let Err(error) = Regex::new(pattern) {
         let message = format!("the regular expression {pattern:?} cannot be read: {error}");
-        let hint = "a character with a meaning, as `(` or `[`, is written with a backslash before it: `\\\\(`";
+        let hint = "put a backslash before a character with a special meaning, such as `(` or `[`: `\\\\(`";
         found.push(Finding::new(visit::place(arg), "regex", message, hint).error());
     }
 }
@@ -266,7 +266,7 @@ impl Lint<'_> {
                 let path: Vec<&str> = bare.split('.').collect();
                 if let [CHECK, name] = path.as_slice() {
                     let message = format!(
-                        "`check.{name}` is an object, which is true whatever the check says"
+                        "`check.{name}` is an object, which counts as true whatever the check says"
                     );
                     let hint = format!("ask for its result: `check.{name}.ok`");
                     self.warn("constant", span, message, &hint);
@@ -300,7 +300,7 @@ impl Lint<'_> {
         let Some(given) = given else { return };
         if wanted.differs(&given) {
             let message =
-                format!("`{place}` is {}, and is set to {}", wanted.words(), given.words());
+                format!("`{place}` is {}, but is set to {}", wanted.words(), given.words());
             self.warn(
                 "types",
                 span,

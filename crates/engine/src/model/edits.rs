@@ -1,7 +1,7 @@
 //! What agents may set in a document: what guards read, no rule sets, and nobody protects; never what tells the phase.
 
 use super::values::values;
-use super::{Model, Move, Situation};
+use super::{Model, Move, Situation, World};
 use crate::functions::object;
 use crate::json::Json;
 use crate::names::type_of;
@@ -12,11 +12,14 @@ impl Model<'_> {
     /// What agents may set in the document: what guards read, no rule sets, and nobody protects.
     pub(super) fn edits(&self, situation: &Situation) -> Vec<Move> {
         let workflow = self.workflow;
+        let phases = self.phases_in(&self.phase(situation), situation);
         let mut found = Vec::new();
         for index in 0..workflow.machines.len() {
             let id = MachineId(index);
+            let mut fields = free_fields(workflow, id);
+            fields.retain(|field| self.relevant.is_read(workflow, &phases, index, field));
             for (object, path) in objects(workflow, id, &situation.document) {
-                for field in free_fields(workflow, id) {
+                for field in fields.clone() {
                     let mut path = path.clone();
                     path.push(field.clone());
                     let now = object.get(&field).cloned();
@@ -31,7 +34,7 @@ impl Model<'_> {
         found
     }
 
-    fn field_values(&self, id: MachineId, field: &str) -> Vec<Json> {
+    pub(super) fn field_values(&self, id: MachineId, field: &str) -> Vec<Json> {
         let workflow = self.workflow;
         let ty = workflow.records.type_at(&type_of(workflow, id), [field]);
         let mut found = self.subjects.values(&format!("{}.{field}", workflow.machine(id).name));
@@ -58,24 +61,66 @@ impl Model<'_> {
         found
     }
 
-    /// What a situation looks like from afar: the phases of everything in it, and how many agents there are.
-    pub(super) fn outline(&self, phase: &str, situation: &Situation) -> String {
+    /// The phases of everything in a situation, each with the place of its machine.
+    pub(super) fn phases_in(&self, outer: &str, situation: &Situation) -> Vec<(usize, String)> {
         let workflow = self.workflow;
-        let mut found = phase.to_string();
+        let mut found = vec![(0, outer.to_string())];
         for index in 1..workflow.machines.len() {
-            let field = &workflow.machines[index].field;
+            let machine = &workflow.machines[index];
+            let initial = machine.initial.map(|id| &*machine.get(id).name).unwrap_or_default();
             for (object, _) in objects(workflow, MachineId(index), &situation.document) {
-                let phase = object.get(field).and_then(Json::as_str).unwrap_or_default();
-                found.push(' ');
-                found.push_str(phase);
+                let phase = object.get(&machine.field).and_then(Json::as_str).unwrap_or(initial);
+                found.push((index, phase.to_string()));
             }
         }
-        let statuses = situation
-            .world
-            .agents
-            .iter()
-            .map(|agent| agent.get("status").and_then(Json::as_str).unwrap_or_default());
-        statuses.fold(found, |found, status| format!("{found} {status}"))
+        found
+    }
+}
+
+/// What a situation looks like: from afar, the phases of everything in it and how agents stand; and more closely, with the
+/// shape of the document, the files and the results that there are.
+pub(super) fn outlines(phases: &[(usize, String)], situation: &Situation) -> (String, String) {
+    let world = &situation.world;
+    let mut names: Vec<&str> = phases.iter().skip(1).map(|(_, phase)| phase.as_str()).collect();
+    names.sort_unstable();
+    let text = |agent: &Json, name: &str| {
+        agent.get(name).and_then(Json::as_str).unwrap_or_default().to_string()
+    };
+    let mut agents: Vec<String> = world
+        .agents
+        .iter()
+        .map(|agent| format!("{} {}", text(agent, "kind"), text(agent, "status")))
+        .collect();
+    agents.sort_unstable();
+    let rough = format!("{} {names:?} {agents:?}", phases[0].1);
+    let mut fine = rough.clone();
+    shape(&situation.document, &mut fine);
+    let files: Vec<&String> = world.files.keys().collect();
+    let verdict = world.last_review.as_ref().map(|(_, verdict)| verdict);
+    let World { checks, days, env, owner, message, .. } = world;
+    (rough, format!("{fine} {files:?} {checks:?} {verdict:?} {days} {env:?} {owner:?} {message:?}"))
+}
+
+/// The shape of a value: which members there are, how long lists are, and short words; numbers only as far as 3.
+fn shape(value: &Json, found: &mut String) {
+    use std::fmt::Write as _;
+    match value {
+        Json::Object(members) => members.iter().for_each(|(name, it)| {
+            let _ = write!(found, "{name}:");
+            shape(it, found);
+        }),
+        Json::List(list) => {
+            found.push('[');
+            list.0.iter().take(3).for_each(|it| shape(it, found));
+            found.push(']');
+        }
+        Json::String(text) if text.len() > 20 || text.contains(|it: char| it.is_ascii_digit()) => {
+            found.push('"');
+        }
+        other => match other.as_i64() {
+            Some(number) => drop(write!(found, "{} ", number.clamp(-1, 3))),
+            None => drop(write!(found, "{} ", other.to_text(None))),
+        },
     }
 }
 
@@ -109,7 +154,7 @@ fn objects<'d>(
 }
 
 /// The fields from which a machine's phase is derived.
-fn told_by(workflow: &Workflow, id: MachineId) -> Vec<String> {
+pub(super) fn told_by(workflow: &Workflow, id: MachineId) -> Vec<String> {
     let machine = workflow.machine(id);
     let mut open: Vec<&Expression> = machine.derive.iter().collect();
     let (mut seen, mut found): (Vec<&str>, Vec<String>) = (Vec::new(), Vec::new());

@@ -5,17 +5,21 @@ use std::fmt;
 use super::values::values;
 use super::{Model, Situation};
 use crate::actor::Actor;
-use crate::definition::ParamType;
-use crate::events::{EventKind, JOB_ENDED, JOB_STARTED, STOP};
-use crate::functions::object;
+use crate::events::{
+    EventKind, JOB_ENDED, JOB_STARTED, PRE_COMPACT, STOP, TASK_COMPLETED, TEAMMATE_IDLE,
+};
 use crate::glob;
 use crate::json::Json;
 use crate::step::Event;
 use crate::types::Type;
-use crate::workflow::{Action, Does, Param, Workflow};
+use crate::workflow::{Action, Does, Workflow};
 
 /// How many files that match one pattern an agent writes.
 const MAX_FILES: usize = 6;
+
+/// The session that the agent works in, and one that it does not.
+const OWN_SESSION: &str = "session-1";
+const OTHER_SESSION: &str = "session-2";
 
 /// How often the tree is told apart from what it was.
 const MAX_TREES: u8 = 2;
@@ -69,10 +73,61 @@ impl Move {
         matches!(self, Move::Event(event) if event.kind() == EventKind::Action)
     }
 
+    /// The name of the event that it is, if it is one.
+    pub(super) fn event(&self) -> Option<&String> {
+        match self {
+            Move::Event(event) => Some(&event.name),
+            _ => None,
+        }
+    }
+
     /// Whether it is an agent that wants to stop.
     pub fn is_stop(&self) -> bool {
         matches!(self, Move::Event(event) if event.name == STOP)
     }
+}
+
+impl Move {
+    /// As it can be typed, with the whole of its text.
+    pub fn typed(&self) -> String {
+        match self {
+            Move::Write(path, text) => format!("write {path}: {}", text_of(text)),
+            Move::Say(text) => format!("say {}", text_of(text)),
+            Move::Edit(path, value) => {
+                format!("set state.{} = {}", path.join("."), value.to_text(None).trim_end())
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// The change of a fact that was typed: `write A: "x"`, `remove A`, `say "Done."`, `set state.a = 1`, `change the tree`,
+    /// `a day goes by`; none where it is something else.
+    pub fn parse(typed: &str) -> Option<Move> {
+        let text = |typed: &str| {
+            let json = Json::parse(typed.as_bytes()).ok();
+            json.and_then(|it| it.as_str().map(str::to_string)).unwrap_or(typed.to_string())
+        };
+        match typed.split_once(' ')? {
+            ("write", rest) => {
+                let (path, content) = rest.split_once(": ")?;
+                Some(Move::Write(path.to_string(), text(content)))
+            }
+            ("remove", path) => Some(Move::Remove(path.to_string())),
+            ("say", said) => Some(Move::Say(text(said))),
+            ("set", rest) => {
+                let (path, value) = rest.strip_prefix("state.")?.split_once(" = ")?;
+                let value = Json::parse(value.as_bytes()).ok()?;
+                Some(Move::Edit(path.split('.').map(str::to_string).collect(), value))
+            }
+            _ if typed == Move::Work.to_string() => Some(Move::Work),
+            _ if typed == Move::Wait.to_string() => Some(Move::Wait),
+            _ => None,
+        }
+    }
+}
+
+fn text_of(text: &str) -> String {
+    Json::from(text).to_text(None).trim_end().to_string()
 }
 
 /// `stop`, `approve by human`, `write A: x`
@@ -84,8 +139,11 @@ impl fmt::Display for Move {
                 if let Some(agent) = &event.agent {
                     write!(out, " {agent}")?;
                 }
-                if event.name != STOP && event.agent.is_none() {
+                if event.kind() == EventKind::Action && event.agent.is_none() {
                     write!(out, " by {}", event.actor)?;
+                    if event.session.is_some() {
+                        out.write_str(" of another session")?;
+                    }
                 }
                 let params = match &event.params {
                     Json::Object(members) => members.iter().collect::<Vec<_>>(),
@@ -118,33 +176,68 @@ impl fmt::Display for Move {
 }
 
 impl Model<'_> {
-    /// Events that may come now: a stop, the ends of jobs, and what can be asked.
+    /// Events that may come now: a stop, what else the client tells, the ends of jobs, and what can be asked. Where the run is
+    /// over, only what its final phase still hears.
     pub fn events(&self, situation: &Situation) -> Vec<Move> {
-        let mut found = vec![Move::Event(Event::new(STOP, Actor::Worker))];
-        found.extend(self.news(situation).into_iter().map(Move::Event));
         let workflow = self.workflow;
+        let mut found = Vec::new();
+        if !situation.over {
+            let session = self.tells_sessions.then(|| OWN_SESSION.to_string());
+            found.push(Event { session, ..Event::new(STOP, Actor::Worker) });
+            let told = [
+                (PRE_COMPACT, Actor::Engine),
+                (TASK_COMPLETED, Actor::Worker),
+                (TEAMMATE_IDLE, Actor::Worker),
+            ];
+            let told = told.into_iter().filter(|(name, _)| workflow.hears(name));
+            found.extend(told.map(|(name, actor)| Event::new(name, actor)));
+            found.extend(self.news(situation));
+        }
         for action in workflow.actions.iter().filter(|it| workflow.hears(&it.name)) {
             // Where every run has a document of its own, what begins one is about another run.
-            let begins = workflow.document.contains('*') && workflow.presumed.is_none();
+            let is_own = !workflow.document.contains('*') || workflow.presumed.is_some();
             match action.does {
+                Does::Create { .. } if !is_own => continue,
                 Does::Show { .. } => continue,
-                Does::Create { .. } if begins => continue,
+                _ if situation.over && !self.is_heard_at_end(situation, &action.name) => continue,
                 Does::Create { .. } | Does::Event => {}
             }
-            for (actor, agent) in askers(workflow, action, situation) {
-                for params in self.parameters(action, actor) {
+            let askers = askers(workflow, action, situation);
+            for (index, (actor, agent)) in askers.iter().cloned().enumerate() {
+                // Who asks after another may give what only people give; the rest was asked for by that one.
+                let is_first = askers[..index].iter().all(|(other, _)| *other == actor);
+                let agents = &situation.world.agents;
+                for params in self.parameters(action, actor, is_first, agents) {
                     let event = Event::new(&action.name, actor);
-                    found.push(Move::Event(Event { params, agent: agent.clone(), ..event }));
+                    let event = Event { params, agent: agent.clone(), ..event };
+                    if situation.world.owner.is_some() {
+                        let session = Some(OTHER_SESSION.to_string());
+                        found.push(Event { session, ..event.clone() });
+                    }
+                    found.push(event);
                 }
             }
         }
-        found
+        found.into_iter().map(Move::Event).collect()
+    }
+
+    /// Whether a run that has come to its final phase still hears of an event.
+    fn is_heard_at_end(&self, situation: &Situation, event: &str) -> bool {
+        let outer = self.workflow.outer();
+        let phase = outer.phase(&self.phase(situation)).map(|id| outer.get(id));
+        phase.is_some_and(|phase| {
+            let mut rules = outer.rules_in(phase);
+            phase.ends.is_some() && rules.any(|rule| rule.on.iter().any(|on| on == event))
+        })
     }
 
     /// What the agent, or the world, may change of what was looked up.
     pub fn changes(&self, situation: &Situation, queries: &[String]) -> Vec<Move> {
         let world = &situation.world;
         let mut found = Vec::new();
+        if situation.over {
+            return found;
+        }
         let mut works = !world.checks.is_empty();
         let mut listed = Vec::new();
         for query in queries {
@@ -165,7 +258,12 @@ impl Model<'_> {
                 "env" if !world.env.contains_key(rest) => {
                     found.push(Move::Set(rest.to_string(), "1".into()));
                 }
-                "tree" | "snapshot" | "changes" | "changed" => works |= world.tree < MAX_TREES,
+                "tree" | "snapshot" | "changes" => works |= world.tree < MAX_TREES,
+                "changed" => {
+                    works |= world.tree < MAX_TREES;
+                    let folder = rest.strip_prefix("files ").unwrap_or(rest);
+                    found.extend(self.another(situation, &format!("{folder}/*.txt")));
+                }
                 "now" if world.days == 0 => found.push(Move::Wait),
                 _ => {}
             }
@@ -218,62 +316,6 @@ impl Model<'_> {
         let fits = glob::matches(pattern, &path) && !files.contains_key(&path);
         fits.then(|| Move::Write(path, "x\n".into()))
     }
-
-    /// Parameters with which something may be asked: the plainest, and each of the others one at a time.
-    pub(super) fn parameters(&self, action: &Action, actor: Actor) -> Vec<Json> {
-        let own: Vec<Vec<Json>> =
-            action.params.iter().map(|param| self.arguments(param, actor)).collect();
-        let names = || action.params.iter().map(|param| param.name.clone());
-        let plain: Vec<Json> =
-            own.iter().map(|values| values.first().cloned().unwrap_or(Json::Null)).collect();
-        let mut found = vec![object(names().zip(plain.iter().cloned()))];
-        for (at, values) in own.iter().enumerate() {
-            for value in values.iter().skip(1) {
-                let mut other = plain.clone();
-                other[at] = value.clone();
-                found.push(object(names().zip(other)));
-            }
-        }
-        found
-    }
-
-    fn arguments(&self, param: &Param, actor: Actor) -> Vec<Json> {
-        let mut found: Vec<Json> = Vec::new();
-        if let Some(default) = &param.default {
-            found.push(default.clone());
-        } else if param.optional {
-            found.push(Json::Null);
-        }
-        if param.people_only && actor != Actor::Human {
-            return if found.is_empty() { vec![Json::from(false)] } else { found };
-        }
-        let asked = self.subjects.values(&format!("params.{}", param.name));
-        let asked = asked.into_iter();
-        let more: Vec<Json> = match param.ty {
-            ParamType::Boolean => vec![Json::from(false), Json::from(true)],
-            ParamType::Integer => {
-                asked.filter(|it| it.as_i64().is_some()).chain([Json::from(1)]).take(3).collect()
-            }
-            ParamType::String => {
-                let texts = asked.filter(|it| it.as_str().is_some_and(|it| !it.is_empty()));
-                texts.chain([Json::from("x")]).take(5).collect()
-            }
-            ParamType::File => vec![Json::from("notes.md")],
-            ParamType::JsonFile => [1, 2]
-                .map(|count| {
-                    let list = Json::from(vec![Json::object(); count]);
-                    Json::from([("path", Json::from("findings.json")), ("value", list)])
-                })
-                .to_vec(),
-            ParamType::Value => values(&self.workflow.records, &param.value, 0),
-        };
-        for value in more {
-            if !found.contains(&value) {
-                found.push(value);
-            }
-        }
-        found
-    }
 }
 
 /// Who may ask for an action, each with the agent that asks.
@@ -306,6 +348,7 @@ fn askers(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::functions::object;
 
     #[test]
     fn moves_are_told_in_a_few_words() {
@@ -314,5 +357,23 @@ mod tests {
         let event = Event { params, ..Event::new("advance", Actor::Human) };
         assert_eq!(Move::Event(event).to_string(), "advance by human reason=\"x\"");
         assert_eq!(Move::Event(Event::stop(None)).to_string(), "stop");
+    }
+
+    #[test]
+    fn what_is_typed_is_the_move_that_is_told() {
+        for typed in [
+            "write a b/c.md: \"x: \\n\"",
+            "remove a b",
+            "say \"Done.\"",
+            "set state.a.b = {\"c\":[1]}",
+            "change the tree",
+            "a day goes by",
+        ] {
+            assert_eq!(Move::parse(typed).map(|it| it.typed()).as_deref(), Some(typed));
+        }
+        assert_eq!(Move::parse("say Done.").map(|it| it.typed()).as_deref(), Some("say \"Done.\""));
+        for other in ["stop", "write A", "set phase = 1", "set state.a = ", "nonsense it is"] {
+            assert!(Move::parse(other).is_none(), "{other}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A move, made: what the rules decide, and how everything stands then. A check or a reviewer that a step waits for may
 //! say one thing or another, so one move can lead to several situations.
 
-use super::{Model, Move, Situation};
+use super::{Model, Move, Situation, result_of};
 use crate::actor::Actor;
 use crate::decide::{REVIEWED, UNREVIEWED};
 use crate::events::{JOB_ENDED, JOB_STARTED, KIND, VERDICT};
@@ -20,7 +20,25 @@ pub struct Taken {
     pub jobs: Vec<String>,
     /// The last decision: what it was about, and what came of it; none where nothing was decided.
     pub decided: Option<(Situation, Event, Box<Step>)>,
+    /// What was decided on the way to it: what asked for the jobs, and what heard of their ends.
+    pub on_the_way: Vec<Step>,
     pub after: Situation,
+}
+
+/// How far an event has come that waits for jobs: what those said, and what was decided.
+#[derive(Clone, Default)]
+struct Way {
+    jobs: Vec<String>,
+    steps: Vec<Step>,
+}
+
+impl Way {
+    fn with(&self, said: String, steps: &[&Step]) -> Way {
+        let mut way = self.clone();
+        way.jobs.push(said);
+        way.steps.extend(steps.iter().copied().cloned());
+        way
+    }
 }
 
 impl Taken {
@@ -39,7 +57,7 @@ impl Model<'_> {
             Move::Event(event) => {
                 let mut found = Vec::new();
                 let before = told(situation, event);
-                self.put(before, event.clone(), Vec::new(), &mut found);
+                self.put(before, event.clone(), Way::default(), &mut found);
                 return found;
             }
             Move::Write(path, text) => drop(world.files.insert(path.clone(), text.clone())),
@@ -57,7 +75,7 @@ impl Model<'_> {
             Move::Set(name, value) => drop(world.env.insert(name.clone(), value.clone())),
             Move::Wait => world.days += 1,
         }
-        vec![Taken { jobs: Vec::new(), decided: None, after }]
+        vec![Taken { jobs: Vec::new(), decided: None, on_the_way: Vec::new(), after }]
     }
 
     /// What has become of the jobs in the background, as events.
@@ -95,25 +113,30 @@ impl Model<'_> {
         found
     }
 
-    fn put(&self, before: Situation, event: Event, jobs: Vec<String>, found: &mut Vec<Taken>) {
+    fn put(&self, before: Situation, event: Event, way: Way, found: &mut Vec<Taken>) {
         let step = self.decide(&before, &event);
-        if jobs.len() < MAX_JOBS {
+        if way.jobs.len() < MAX_JOBS {
             if let Some(check) = self.missing(&step) {
                 for ok in [true, false] {
                     let mut before = before.clone();
-                    before.world.checks.insert(check.clone(), ok);
+                    before.world.checks.insert(check.clone(), result_of(ok));
                     let said = format!("check {check} {}", if ok { "passes" } else { "fails" });
-                    let jobs = jobs.iter().cloned().chain([said]).collect();
-                    self.put(before, event.clone(), jobs, found);
+                    self.put(before, event.clone(), way.with(said, &[&step]), found);
                 }
                 return;
             }
             if let Some(job) = &step.wants {
-                return self.ends(&before, &step, job, &event, &jobs, found);
+                return self.ends(&before, &step, job, &event, &way, found);
             }
         }
         let after = self.after(&before, &step);
-        found.push(Taken { jobs, decided: Some((before, event, Box::new(step))), after });
+        let Way { jobs, steps: on_the_way } = way;
+        found.push(Taken {
+            jobs,
+            decided: Some((before, event, Box::new(step))),
+            on_the_way,
+            after,
+        });
     }
 
     /// The check that has to run before the step can be made.
@@ -135,7 +158,7 @@ impl Model<'_> {
         step: &Step,
         job: &Job,
         event: &Event,
-        jobs: &[String],
+        way: &Way,
         found: &mut Vec<Taken>,
     ) {
         let judges = job.manner.gives == Gives::Verdict;
@@ -173,17 +196,17 @@ impl Model<'_> {
                 None if judges => format!("{kind} {} gives no verdict", job.name),
                 None => format!("{kind} {} {}", job.name, if *ok { "ends well" } else { "fails" }),
             };
-            let jobs: Vec<String> = jobs.iter().cloned().chain([said]).collect();
             if job.manner.alone || !event.is_question() {
-                self.put(begun, over, jobs, found);
+                self.put(begun, over, way.with(said, &[step]), found);
                 continue;
             }
             let heard = self.decide(&begun, &over);
+            let way = way.with(said, &[step, &heard]);
             let after = self.after(&begun, &heard);
             let who = if verdict.is_some() { REVIEWED } else { UNREVIEWED };
             let again =
                 Event { params: object([(who.to_string(), text(&job.name))]), ..event.clone() };
-            self.put(Situation { over: false, ..after }, again, jobs, found);
+            self.put(Situation { over: false, ..after }, again, way, found);
         }
     }
 
@@ -191,6 +214,10 @@ impl Model<'_> {
     pub(super) fn after(&self, before: &Situation, step: &Step) -> Situation {
         let mut after = before.clone();
         after.document = step.document.clone();
+        if step.answer.is_block() {
+            // Who was told to go on speaks anew.
+            after.world.message = None;
+        }
         after.passed.extend(step.passed.iter().cloned());
         let outer = self.workflow.outer();
         after.over = outer.phase(&step.to).is_some_and(|id| outer.get(id).ends.is_some());
@@ -244,6 +271,10 @@ impl Model<'_> {
 /// The situation in which the rules hear of an event: what a job's event tells is so.
 fn told(situation: &Situation, event: &Event) -> Situation {
     let mut before = situation.clone();
+    before.over = false;
+    if event.is_question() && event.session.is_some() {
+        before.world.owner.clone_from(&event.session);
+    }
     let ok = event.params.get("ok") == Some(&Json::from(true));
     let (status, over) = match event.name.as_str() {
         JOB_STARTED => ("working", false),

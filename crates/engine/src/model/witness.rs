@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Graph, Model, Situation, World, result_of};
+use super::{Graph, Model, Situation, World};
 use crate::answer::Answer;
+use crate::check::CheckResult;
 use crate::decide::phase_name;
 use crate::job::JobKind;
 use crate::json::Json;
@@ -14,6 +15,8 @@ use crate::step::{Effect, Event, Step};
 pub struct Witness {
     /// The moves, each with the phases that it leads from and to.
     pub path: Vec<String>,
+    /// What leads there, typed into `phasegate simulate`.
+    pub script: Vec<String>,
     /// The last step, as a case.
     pub case: String,
 }
@@ -22,14 +25,22 @@ impl Model<'_> {
     /// How a run comes to what an edge decides.
     pub(crate) fn witness(&self, graph: &Graph, edge: usize, name: &str) -> Option<Witness> {
         let last = &graph.edges[edge];
-        let mut way = graph.way_to(last.from);
+        let (start, mut way) = graph.way_to(last.from);
         way.push(edge);
-        let mut path = Vec::new();
+        let (mut path, mut script) = (Vec::new(), Vec::new());
+        if graph.starts.len() > 1 {
+            script.push((start + 1).to_string());
+        }
         let mut case = None;
         for index in way {
             let edge = &graph.edges[index];
             let situation = &graph.nodes[edge.from].situation;
-            let taken = self.take(situation, &edge.step).into_iter().nth(edge.way)?;
+            let ways = self.take(situation, &edge.step);
+            script.push(edge.step.typed());
+            if ways.len() > 1 {
+                script.push((edge.way + 1).to_string());
+            }
+            let taken = ways.into_iter().nth(edge.way)?;
             let from = &graph.nodes[edge.from].phase;
             let mut line = match taken.step() {
                 Some(step) => {
@@ -44,10 +55,15 @@ impl Model<'_> {
             }
             path.push(line);
             case = taken.decided.map(|(before, event, step)| {
-                case_text(name, &self.place(), &before, &event, &step)
+                let mut text = case_text(name, &self.place(), &before, &event, &step);
+                for (name, value) in &self.constants {
+                    let value = quoted(value.to_text(None).trim_end());
+                    let _ = writeln!(text, "const.{name} = {value}");
+                }
+                text
             });
         }
-        Some(Witness { path, case: case? })
+        Some(Witness { path, script, case: case? })
     }
 
     /// The phase of a situation.
@@ -77,6 +93,9 @@ pub fn case_text(
     }
     line("actor", quoted(&event.actor.to_string()));
     line("event", quoted(&event.name));
+    if let Some(session) = &event.session {
+        line("session", quoted(session));
+    }
     if let Some(agent) = &event.agent {
         line("agent", quoted(agent));
     }
@@ -101,7 +120,7 @@ fn given(
     }
     line("now", quoted(&world.now().to_string()));
     line("tree", quoted(&world.tree()));
-    line("applied", quoted(&world.tree()));
+    line("applied", quoted(&world.applied()));
     let changes = world.changes();
     let changed = changes.files.iter().map(|it| {
         let number = |it: Option<u32>| it.unwrap_or_default();
@@ -124,19 +143,32 @@ fn given(
         line("last_message", quoted(message));
     }
     if !world.checks.is_empty() {
-        let checks = world.checks.iter().map(|(name, ok)| {
-            let result = result_of(*ok);
-            let code = result.exit_code.unwrap_or_default();
-            let tail = quoted(&result.tail);
-            (
-                name.as_str(),
-                format!("{{ ok = {ok}, exit_code = {code}, seconds = 1, tail = {tail} }}"),
-            )
+        let checks = world.checks.iter().map(|(name, result)| {
+            let CheckResult { ok, seconds, tail, .. } = result;
+            let code = result.exit_code.map(|code| format!("exit_code = {code}, "));
+            let (code, tail) = (code.unwrap_or_default(), quoted(tail));
+            (name.as_str(), format!("{{ ok = {ok}, {code}seconds = {seconds}, tail = {tail} }}"))
         });
         line("check", table(checks));
     }
     if !world.agents.is_empty() {
         line("agents", quoted(Json::from(world.agents.clone()).to_text(None).trim_end()));
+    }
+    if let Some(run) = world.recorded.as_ref().map(|it| &it.run) {
+        if run.tampered > 0 {
+            line("tampered", run.tampered.to_string());
+            line("accepted", (run.tampered - run.unaccepted.min(run.tampered)).to_string());
+        }
+        if let Some(seen) = &run.seen {
+            line("seen", quoted(&seen.to_string()));
+        }
+        if let Some(problem) = &run.problem {
+            line("problem", quoted(problem));
+        }
+    }
+    let owner = world.recorded.as_ref().and_then(|it| it.run.owner.as_ref());
+    if let Some(owner) = owner.or(world.owner.as_ref()) {
+        line("owner", quoted(owner));
     }
     if world.reviews > 0 {
         line("reviews", world.reviews.to_string());

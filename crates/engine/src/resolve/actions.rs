@@ -59,9 +59,9 @@ impl Resolver<'_> {
         }
         let params = self.params_of(text);
         for (param, _) in &params {
-            if !plain(param) || ["help", "json", "run"].contains(param) {
+            if !plain(param) || ["help", "json", "run", "sign"].contains(param) {
                 let message = format!(
-                    "{param:?} cannot name a parameter: use lower-case letters, digits and `_`, and neither help, json nor run"
+                    "{param:?} cannot name a parameter: use lower-case letters, digits and `_`, and neither help, json, run nor sign"
                 );
                 self.error(name.span(), "name", message);
             }
@@ -74,11 +74,23 @@ impl Resolver<'_> {
         let params = params.iter();
         let params = params.map(|(own, param)| self.param(name, own, param, records)).collect();
         let by = text.by.as_ref().map(|by| by.actors().to_vec()).unwrap_or_default();
+        if text.signed && by != [Actor::Human] {
+            let message = format!(
+                "action `{}` is signed and not for people only: write `by = \"human\"`",
+                name.get_ref()
+            );
+            self.error(name.span(), "shape", message);
+        }
+        if text.signed && !matches!(does, Does::Event) {
+            let message = "only an action that is put to the rules of a run can be signed";
+            self.error(name.span(), "shape", message);
+        }
         Action {
             name: name.get_ref().clone(),
             command: text.command.clone().unwrap_or_else(|| name.get_ref().clone()),
             about: text.about.clone(),
             by,
+            signed: text.signed,
             params,
             does,
         }

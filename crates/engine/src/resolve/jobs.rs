@@ -116,6 +116,7 @@ impl Resolver<'_> {
             writes: None,
             model: None,
             rights: Rights::Least,
+            labels: None,
             timeout,
             role: None,
             each: None,
@@ -134,7 +135,8 @@ impl Resolver<'_> {
         let (inputs, min_tests) = (self.inputs(&text.inputs), self.min_tests(name, text.passes));
         let guards = self.command_line(text.guards.as_ref());
         let about = text.about.clone();
-        JobSpec { about, run, constant, inputs, min_tests, guards, ..job }
+        let labels = self.labels(name, text.labels.as_ref());
+        JobSpec { about, run, constant, inputs, min_tests, guards, labels, ..job }
     }
 
     fn command(&mut self, name: &Spanned<String>, text: &CommandText) -> JobSpec {
@@ -152,14 +154,17 @@ impl Resolver<'_> {
         let model = text.model.as_ref().map(|model| self.hole(model));
         let run = self.command_line(text.run.as_ref());
         let job = self.blank(JobKind::Reviewer, name, text.timeout.as_deref());
-        JobSpec { run, prompt, writes, model, rights: text.rights.unwrap_or_default(), ..job }
+        let labels = self.labels(name, text.labels.as_ref());
+        let rights = text.rights.unwrap_or_default();
+        JobSpec { run, prompt, writes, model, rights, labels, ..job }
     }
 
     fn worker(&mut self, name: &Spanned<String>, text: &WorkerText) -> JobSpec {
         let prompt = Some(self.prompt(&text.prompt));
         let run = self.command_line(Some(&text.run));
         let job = self.blank(JobKind::Worker, name, text.timeout.as_deref());
-        JobSpec { run, prompt, rights: text.rights.unwrap_or_default(), ..job }
+        let labels = self.labels(name, text.labels.as_ref());
+        JobSpec { run, prompt, rights: text.rights.unwrap_or_default(), labels, ..job }
     }
 
     fn agent(&mut self, name: &Spanned<String>, text: &AgentText) -> JobSpec {
@@ -172,7 +177,8 @@ impl Resolver<'_> {
         let facts = self.facts(name, &text.facts);
         let job = self.blank(JobKind::Agent, name, text.timeout.as_deref());
         let rights = text.rights.unwrap_or_default();
-        JobSpec { run, prompt, model, rights, role, each, facts, ..job }
+        let labels = self.labels(name, text.labels.as_ref());
+        JobSpec { run, prompt, model, rights, labels, role, each, facts, ..job }
     }
 
     fn job(
@@ -225,7 +231,8 @@ impl Resolver<'_> {
         let rights = text.rights.unwrap_or_default();
         let (inputs, min_tests) = (self.inputs(&text.inputs), self.min_tests(name, text.passes));
         let job = JobSpec { manner, about, run, constant, prompt, writes, model, rights, ..job };
-        JobSpec { inputs, min_tests, role, each, facts, ..job }
+        let labels = self.labels(name, text.labels.as_ref());
+        JobSpec { inputs, min_tests, labels, role, each, facts, ..job }
     }
 
     /// Patterns of files of the project.
@@ -237,6 +244,21 @@ impl Resolver<'_> {
             }
         }
         texts.iter().map(|text| (text.get_ref().clone(), text.span())).collect()
+    }
+
+    /// Words that a machine is described with.
+    fn labels(
+        &mut self,
+        name: &Spanned<String>,
+        labels: Option<&Vec<String>>,
+    ) -> Option<Vec<String>> {
+        if let Some(bad) = labels.and_then(|all| all.iter().find(|label| !job::is_label(label))) {
+            let message = format!(
+                "{bad:?} is not a label: it is a word of letters, digits, `-`, `_` and `.`"
+            );
+            self.error(name.span(), "shape", message);
+        }
+        labels.cloned()
     }
 
     fn min_tests(&mut self, name: &Spanned<String>, passes: Option<PassesText>) -> Option<u64> {

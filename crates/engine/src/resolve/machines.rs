@@ -60,7 +60,7 @@ fn asks(workflow: &Workflow, source: &Arc<Source>, found: &mut Diagnostics) {
     }
 }
 
-/// Paths that are no expressions: where elements are, what a rule sets, what holds a phase.
+/// Paths that are not expressions: where elements are, what a rule sets, what holds a phase.
 fn paths(workflow: &Workflow, source: &Arc<Source>, found: &mut Diagnostics) {
     let mut check = |machine: MachineId, path: &[String], span: std::ops::Range<usize>| {
         let mut ty = type_of(workflow, machine);

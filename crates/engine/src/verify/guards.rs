@@ -208,7 +208,7 @@ impl Guards {
                 .collect();
             let verb = if by.len() == 1 { "holds" } else { "hold" };
             let message = format!(
-                "rule `{}` never fires: {} {verb} wherever it does, and come{} first",
+                "rule `{}` never fires: {} {verb} wherever it would, and come{} first",
                 rule.label,
                 by.join(" or "),
                 if by.len() == 1 { "s" } else { "" }

@@ -29,6 +29,7 @@ impl<'g> Runs<'g> {
         self.ends();
         self.circles();
         self.bypasses();
+        self.passages();
     }
 
     fn proved(&mut self, what: String) {
@@ -133,7 +134,7 @@ impl<'g> Runs<'g> {
             let outer = self.model.workflow.outer();
             let span = outer.phase(phase).map_or(0..0, |id| outer.get(id).span.clone());
             let message =
-                format!("no rule of phase `{phase}` answers this stop, so that it is let go");
+                format!("no rule of phase `{phase}` answers this stop, so the agent is let go");
             let mut finding = Finding::new(Severity::Error, "hole", span, message);
             finding.hint = Some("end with a rule for `stop` that has no `when`".into());
             self.found(finding, index);
@@ -143,51 +144,54 @@ impl<'g> Runs<'g> {
         }
     }
 
-    /// Blocks that no agent can lift: whatever an agent can do, the same rule blocks again.
+    /// Blocks that no agent can lift: whatever an agent can do, it is blocked again, by the same rule or by others in turn.
     fn traps(&mut self) {
+        let graph = self.graph;
+        let (free, open) = self.free();
         let mut told: BTreeSet<&str> = BTreeSet::new();
-        let mut open = false;
-        for (index, edge) in self.graph.edges.iter().enumerate() {
-            let blocks = matches!(edge.answer, Some(Answer::Block { .. })) && edge.step.is_stop();
-            let Some(rule) = edge.fired.last().filter(|_| blocks) else { continue };
-            if told.contains(rule.as_str()) {
+        for (index, edge) in graph.edges.iter().enumerate() {
+            let Some(rule) = edge.fired.last().filter(|_| is_blocked_stop(edge)) else { continue };
+            if free[edge.to] || told.contains(rule.as_str()) {
                 continue;
             }
-            let agent = |edge: &Edge| edge.who == Who::Agent;
-            let (reached, whole) = self.graph.reach(edge.to, agent);
-            let other = |at: &usize| {
-                self.graph.nodes[*at].edges.iter().map(|it| &self.graph.edges[*it]).any(|next| {
-                    let same = next.fired.last() == Some(rule)
-                        && matches!(next.answer, Some(Answer::Block { .. }));
-                    next.step.is_stop() && !same || self.graph.nodes[next.to].situation.over
-                })
-            };
-            if reached.iter().any(other) {
+            let (held, _) = graph.reach(edge.to, |edge| edge.who == Who::Agent);
+            // What only leads to where an agent is held is not what holds it.
+            if !self.comes_back(edge.to, &held) {
                 continue;
             }
-            // What is in a file or a message is not known: other words may well lift it.
-            if !whole || edge.open {
-                open = true;
-                continue;
-            }
-            told.insert(rule);
-            let (all, _) = self.graph.reach(edge.to, |_| true);
-            let lifted = all.iter().any(other);
+            let edges = held.iter().flat_map(|at| &graph.nodes[*at].edges);
+            let edges = edges.map(|at| &graph.edges[*at]).filter(|it| is_blocked_stop(it));
+            let mut rules: Vec<&str> =
+                edges.filter_map(|it| it.fired.last()).map(String::as_str).collect();
+            rules.push(rule);
+            rules.sort_unstable();
+            rules.dedup();
+            told.extend(rules.iter().copied());
+            let (all, _) = graph.reach(edge.to, |_| true);
+            let lifted = all.iter().any(|at| self.lets_go(*at, |_| true));
             let by = self.lifters(&all);
-            let guard = self.rule(rule).and_then(|it| it.when.as_ref());
-            let mut finding = Finding::new(
-                Severity::Error,
-                "trap",
-                self.place(edge),
-                "a block that no agent can lift".into(),
-            );
-            let guard = guard
-                .map_or("whatever holds".to_string(), |it| format!("while `{}`", it.whole.text));
-            finding.there = Some(if lifted {
-                format!("rule `{rule}` blocks {guard}; only {by} can change that")
+            let ways = if lifted {
+                format!("only {by} can change that")
             } else {
-                format!("rule `{rule}` blocks {guard}; nothing changes that")
-            });
+                "nothing changes that".into()
+            };
+            let place = self.place(edge);
+            let mut finding = if let [rule] = rules.as_slice() {
+                let guard = self.rule(rule).and_then(|it| it.when.as_ref());
+                let guard = guard.map_or("whatever holds".to_string(), |it| {
+                    format!("while `{}`", it.whole.text)
+                });
+                let message = "a block that no agent can lift".to_string();
+                let mut finding = Finding::new(Severity::Error, "trap", place, message);
+                finding.there = Some(format!("rule `{rule}` blocks {guard}; {ways}"));
+                finding
+            } else {
+                let message = "blocks that lead to one another, and no agent can leave".to_string();
+                let mut finding = Finding::new(Severity::Error, "livelock", place, message);
+                let rules = rules.join("`, `");
+                finding.there = Some(format!("rules `{rules}` block in turn; {ways}"));
+                finding
+            };
             finding.hint =
                 Some(if lifted { "wait = \"human\"".into() } else { "give it a way out".into() });
             self.found(finding, index);
@@ -195,6 +199,71 @@ impl<'g> Runs<'g> {
         if told.is_empty() && !open {
             self.proved("every block can be lifted by an agent".into());
         }
+    }
+
+    /// Whether an agent can come back to a situation from all that it can reach from there.
+    fn comes_back(&self, to: usize, held: &[usize]) -> bool {
+        let mut seen = BTreeSet::from([to]);
+        loop {
+            let before = seen.len();
+            for at in held {
+                let mut edges = self.graph.nodes[*at].edges.iter().map(|it| &self.graph.edges[*it]);
+                if edges.any(|edge| edge.who == Who::Agent && seen.contains(&edge.to)) {
+                    seen.insert(*at);
+                }
+            }
+            if seen.len() == before {
+                return held.iter().all(|at| seen.contains(at));
+            }
+        }
+    }
+
+    /// Whether a stop is let go in a situation, or the run can end there: by moves that may be made.
+    fn lets_go(&self, at: usize, may: impl Fn(&Edge) -> bool) -> bool {
+        let edges = self.graph.nodes[at].edges.iter().map(|it| &self.graph.edges[*it]);
+        edges.filter(|edge| may(edge)).any(|edge| {
+            let held = is_blocked_stop(edge) || edge.is_fault();
+            edge.step.is_stop() && !held || self.graph.nodes[edge.to].situation.over
+        })
+    }
+
+    /// The situations from which an agent can come to where a stop is let go, as far as is known; and whether one of them counts
+    /// only because not all is known of it.
+    fn free(&self) -> (Vec<bool>, bool) {
+        let graph = self.graph;
+        let mut back: Vec<Vec<usize>> = vec![Vec::new(); graph.nodes.len()];
+        for edge in graph.edges.iter().filter(|edge| edge.who == Who::Agent) {
+            back[edge.to].push(edge.from);
+        }
+        let spread = |free: &mut Vec<bool>| {
+            let mut open: Vec<usize> = (0..free.len()).filter(|at| free[*at]).collect();
+            while let Some(at) = open.pop() {
+                for from in &back[at] {
+                    if !free[*from] {
+                        free[*from] = true;
+                        open.push(*from);
+                    }
+                }
+            }
+        };
+        let nodes = || 0..graph.nodes.len();
+        let by_agent = |edge: &Edge| edge.who == Who::Agent;
+        let mut free: Vec<bool> = nodes()
+            .map(|at| graph.nodes[at].situation.over || self.lets_go(at, by_agent))
+            .collect();
+        spread(&mut free);
+        // What is in a file or a message is not known: other words may well lift a block.
+        let unknown = |at: usize| {
+            let node = &graph.nodes[at];
+            let mut edges = node.edges.iter().map(|it| &graph.edges[*it]);
+            !node.expanded || edges.any(|edge| edge.open && is_blocked_stop(edge))
+        };
+        let unknown: Vec<usize> = nodes().filter(|at| !free[*at] && unknown(*at)).collect();
+        for at in &unknown {
+            free[*at] = true;
+        }
+        spread(&mut free);
+        (free, !unknown.is_empty())
     }
 
     /// What others than agents can do in some situations, in words.
@@ -251,7 +320,7 @@ impl<'g> Runs<'g> {
         if open {
             return;
         }
-        let message = format!("no run comes from phase `{}` to an end any more", node.phase);
+        let message = format!("no run can reach an end from phase `{}`", node.phase);
         let mut finding = Finding::new(Severity::Error, "no-end", span, message);
         finding.hint = Some("such a run ends only by a limit or by `phasegate cancel`".into());
         self.found(finding, stop);
@@ -273,6 +342,12 @@ impl<'g> Runs<'g> {
         };
         let mut clear = vec![false; graph.nodes.len()];
         let mut told: BTreeSet<String> = BTreeSet::new();
+        let known: BTreeSet<usize> = self
+            .findings
+            .iter()
+            .filter(|it| it.code == "livelock")
+            .map(|it| it.span.start)
+            .collect();
         for start in 0..graph.nodes.len() {
             let mut way: Vec<(usize, usize)> = Vec::new();
             let mut here = start;
@@ -287,9 +362,12 @@ impl<'g> Runs<'g> {
                     });
                     let mut names = phases.clone();
                     names.sort_unstable();
-                    if circle.len() > 1 && blocks && told.insert(names.join(" ")) {
+                    let is_known = circle
+                        .iter()
+                        .any(|(_, it)| known.contains(&self.place(&graph.edges[*it]).start));
+                    if circle.len() > 1 && blocks && !is_known && told.insert(names.join(" ")) {
                         let message = format!(
-                            "stops lead round in a circle although nothing happens: {} → {}",
+                            "stops go round in a circle although nothing changes: {} → {}",
                             phases.join(" → "),
                             phases[0]
                         );
@@ -311,9 +389,41 @@ impl<'g> Runs<'g> {
                 clear[at] = true;
             }
         }
-        if told.is_empty() && graph.complete {
+        if told.is_empty() && known.is_empty() && graph.complete {
             self.proved("no circle of stops".into());
         }
+    }
+
+    /// What every way to success goes through: a verdict, a person, or one of both.
+    fn passages(&mut self) {
+        let successes = || self.graph.edges.iter().filter(|edge| edge.done);
+        if successes().next().is_none() {
+            return;
+        }
+        let by_person = |edge: &Edge| edge.who == Who::Person;
+        let judged = |edge: &Edge| edge.judged;
+        let without = |is_passage: &dyn Fn(&Edge) -> bool| {
+            let starts: Vec<usize> = (0..self.graph.nodes.len())
+                .filter(|at| self.graph.nodes[*at].by.is_none())
+                .collect();
+            starts.into_iter().any(|start| {
+                let (reached, _) = self.graph.reach(start, |edge| !is_passage(edge));
+                let edges = reached.iter().flat_map(|at| &self.graph.nodes[*at].edges);
+                edges.map(|at| &self.graph.edges[*at]).any(|it| it.done && !is_passage(it))
+            })
+        };
+        let said = match (without(&judged), without(&by_person)) {
+            (false, false) => {
+                vec!["no success without a reviewer's verdict", "no success without a person"]
+            }
+            (false, true) => vec!["no success without a reviewer's verdict"],
+            (true, false) => vec!["no success without a person"],
+            (true, true) if !without(&|edge| judged(edge) || by_person(edge)) => {
+                vec!["no success without a reviewer's verdict or a person"]
+            }
+            (true, true) => Vec::new(),
+        };
+        self.proved.extend(said.into_iter().map(str::to_string));
     }
 
     /// Success on a tree on which a check has not passed.
@@ -346,4 +456,9 @@ impl<'g> Runs<'g> {
             }
         }
     }
+}
+
+/// Whether a stop was blocked.
+fn is_blocked_stop(edge: &Edge) -> bool {
+    edge.step.is_stop() && matches!(edge.answer, Some(Answer::Block { .. }))
 }

@@ -33,6 +33,8 @@ pub struct JobSpec {
     pub writes: Option<TextId>,
     pub model: Option<TextId>,
     pub rights: Rights,
+    /// What a machine must have to take it from a queue; none where nothing is said.
+    pub labels: Option<Vec<String>>,
     pub timeout: Duration,
     /// What it may ask for itself. A job without a role gets no secret, and may ask for nothing.
     pub role: Option<Actor>,
@@ -75,6 +77,7 @@ impl JobSpec {
             file: None,
             model: None,
             rights: self.rights,
+            labels: self.labels.clone(),
             run,
             timeout: self.timeout,
         }

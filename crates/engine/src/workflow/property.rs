@@ -7,7 +7,7 @@ use super::Expression;
 /// What a property sees beside the names of other expressions, each with what it is.
 pub const OF_PROPERTIES: &[(&str, &str)] = &[
     ("phase", "in a property: the phase after the step"),
-    ("outcome", "in a property: how the step ends, as `done`; none where it does not"),
+    ("outcome", "in a property: how the step ends the run, such as `done`; none if it does not"),
     ("answer", "in a property: `block`, `allow` or `deny`"),
 ];
 

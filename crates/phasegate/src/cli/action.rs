@@ -1,7 +1,7 @@
 //! The commands of a workflow, made from the actions that it declares.
 
 use std::convert::Infallible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -18,13 +18,14 @@ use phasegate_runtime::caller;
 use phasegate_runtime::catalog::Entry;
 use phasegate_runtime::config::Config;
 use phasegate_runtime::gate::{Answered, Found, Gate};
+use phasegate_runtime::journal::Line;
 use phasegate_runtime::outside;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::run::{RunId, plain_name};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Failed, Outcome, complete, event, session};
+use super::{Failed, Outcome, complete, event, session, signing};
 use crate::perform::{Asked, Performed, Shown};
 use crate::print::{self, Paint, paint};
 use crate::request;
@@ -149,6 +150,9 @@ fn subcommand(action: &Action, name: &str) -> Command {
                 .add(complete::runs()),
         );
     }
+    if matches!(action.does, Does::Event) {
+        command = command.arg(signing::option());
+    }
     command.arg(json())
 }
 
@@ -160,7 +164,7 @@ fn json() -> Arg {
 pub fn run(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
     let (gate, workflow) = opened(project, name)?;
     let Some((action_name, action, matches)) = chosen(&workflow, matches) else {
-        return Err(Failed("an action is missing".into()));
+        return Err(Failed::new("an action is missing".into()));
     };
     match action {
         Some(action) => carry_out(project, &gate, &workflow, (action_name, action), matches),
@@ -180,7 +184,7 @@ pub fn start(project: &Project, name: &str, matches: &ArgMatches) -> Outcome {
 /// A workflow that can be asked for something.
 fn opened<'p>(project: &'p Project, name: &str) -> Result<(Gate<'p>, Arc<Workflow>), Failed> {
     if let Some(variable) = project.workflow(name).and_then(Entry::disabled_by) {
-        return Err(Failed(format!("workflow {name} is switched off by {variable}=1")));
+        return Err(Failed::new(format!("workflow {name} is switched off by {variable}=1")));
     }
     let gate = Gate::new(project).watched(&print::pass_on);
     let loaded = gate.workflow(name);
@@ -198,12 +202,17 @@ fn carry_out(
 ) -> Outcome {
     let caller = gate.caller()?.for_workflow(workflow);
     let run = matches.try_get_one::<String>("run").ok().flatten().map(String::as_str);
-    let asked = Asked { gate, workflow, action, caller: &caller, run };
-    if action.people_only() {
+    let key = signs(project, action, matches)?;
+    let asked = Asked { gate, workflow, action, caller: &caller, run, key: key.as_deref() };
+    // Whether who signs is a person, the signature tells.
+    if action.people_only() && key.is_none() {
         for_people(&asked, &format!("`{} {action_name}`", workflow.name))?;
     }
     let given = given(&project.root, &asked, matches)?;
     let (performed, event) = asked.perform(|_| Ok::<Json, Infallible>(given))?;
+    if let Some(signed) = &event.signed {
+        print::note(&signed.to_string());
+    }
     let as_json = matches.get_flag("json");
     match performed {
         Performed::Created { run, answered, shows } => match answered {
@@ -240,24 +249,71 @@ fn carry_out(
             if as_json {
                 return Ok(say(&answered, Some(&told(gate, workflow, &run, &event))));
             }
+            let headline = gate.headline(&run, &event);
+            if headline.is_none()
+                && matches!(answered.answer, Answer::Allow { outcome: None, message: None, .. })
+            {
+                let step = step_taken(gate, workflow, &run, &event, &answered);
+                print::line(&format!("{}: accepted, {step}", answered.run));
+                say_notes(&answered);
+                return Ok(ExitCode::SUCCESS);
+            }
             let code = say(&answered, None);
-            if let Some(headline) = gate.headline(&run, &event) {
+            if let Some(headline) = headline {
                 print::line(&print::headline(&headline));
             } else if answered.answer.text().is_none() {
-                let phase = phase_name(workflow, &answered.document);
-                let outer = workflow.outer();
-                let about = outer.phase(&phase).and_then(|id| outer.get(id).about.clone());
-                let about = about.map(|about| format!(": {about}")).unwrap_or_default();
-                print::line(&format!("It is now in phase {phase}{about}"));
+                let step = step_taken(gate, workflow, &run, &event, &answered);
+                print::line(&format!("It is {step}"));
             }
             Ok(code)
         }
     }
 }
 
+/// The key that an action is signed with: where the caller wants that, or where it counts only so.
+fn signs(
+    project: &Project,
+    action: &Action,
+    matches: &ArgMatches,
+) -> Result<Option<PathBuf>, Failed> {
+    let is_wanted = matches.try_contains_id(signing::SIGN).unwrap_or(false);
+    // A person need not ask for what is needed anyway. Nobody else's key is used unasked.
+    let is_needed = action.signed && caller::why_not_a_person().is_none();
+    if !is_wanted && !is_needed {
+        return Ok(None);
+    }
+    let named = matches.try_get_one::<PathBuf>(signing::SIGN).ok().flatten();
+    signing::key(project, named.map(PathBuf::as_path)).map(Some)
+}
+
+/// The step that an action has led to: `approval → releasing`.
+fn step_taken(
+    gate: &Gate,
+    workflow: &Workflow,
+    run: &Found,
+    event: &Event,
+    answered: &Answered,
+) -> String {
+    let phase = phase_name(workflow, &answered.document);
+    let outer = workflow.outer();
+    let about = outer.phase(&phase).and_then(|id| outer.get(id).about.clone());
+    let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+    // What the action has started may have written lines since.
+    let lines = gate.journal_before(run, u64::MAX).take(MAX_SINCE);
+    let mut lines = lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok());
+    let from = lines.find(|line| line.event.name == event.name).map(|line| line.from);
+    match from.filter(|from| !from.is_empty() && *from != phase) {
+        Some(from) => format!("{from} → {phase}{about}"),
+        None => format!("in phase {phase}{about}"),
+    }
+}
+
+/// How many lines an action may have caused, beside its own.
+const MAX_SINCE: usize = 16;
+
 /// The JSON form of what an action shows, with what the workflow tells programs.
 fn shown_json(asked: &Asked, shown: &Shown, event: &Event, action: &str) -> Result<String, Failed> {
-    let json = shown.json.ok_or_else(|| Failed(format!("`{action}` has no JSON form")))?;
+    let json = shown.json.ok_or_else(|| Failed::new(format!("`{action}` has no JSON form")))?;
     let text = asked.render(shown, json, event)?;
     let own = Json::parse(text.as_bytes())
         .map_err(|error| format!("the workflow's JSON is not valid: {error}"))?;
@@ -310,12 +366,17 @@ fn say(answered: &Answered, as_json: Option<&Json>) -> ExitCode {
             }
         });
     }
-    for note in &answered.notes {
-        print::note(&format!("note: {note}"));
-    }
+    say_notes(answered);
     let failed = matches!(answered.answer.outcome(), Some(Ended::Stuck | Ended::Fault));
     let refused = failed || matches!(answered.answer, Answer::Deny { .. });
     if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// What else a person should know, such as that somebody has changed the document.
+fn say_notes(answered: &Answered) {
+    for note in &answered.notes {
+        print::note(&format!("note: {note}"));
+    }
 }
 
 fn start_plainly(gate: &Gate, workflow: &Workflow, matches: &ArgMatches) -> Outcome {
@@ -426,9 +487,9 @@ fn for_people(asked: &Asked, what: &str) -> Result<(), Failed> {
     let Err(why) = caller::must_be_human(what) else { return Ok(()) };
     let name = &asked.workflow.name;
     if let Ok(run) = request::run(asked.gate, name, asked.caller, asked.run, false) {
-        asked.gate.refuse(&run, &asked.event(Json::object()), "needs_human", &why)?;
+        asked.gate.refuse(&run, &asked.event(Json::object()), "needs_human", &why.0)?;
     }
-    Err(Failed(why))
+    Err(why.into())
 }
 
 /// The parameters as given. A JSON file is given as `{path, value}`.
@@ -437,7 +498,8 @@ fn given(root: &Path, asked: &Asked, matches: &ArgMatches) -> Result<Json, Faile
     for param in &asked.action.params {
         let value = value(root, param, matches)?;
         let value = request::fitting(asked.workflow, param, value)?;
-        if param.people_only && !matches!(value, Json::Null | Json::Bool(false)) {
+        let is_given = !matches!(value, Json::Null | Json::Bool(false));
+        if param.people_only && is_given && asked.key.is_none() {
             let flag = param.name.replace('_', "-");
             for_people(asked, &format!("`{} --{flag}`", asked.action.name))?;
         }

@@ -10,6 +10,8 @@ use phasegate_runtime::gate::Gate;
 use phasegate_runtime::outside;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::proof::{FOLDER, own_tree};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::prove::{checked, is_proved, told};
 use super::{Failed, Outcome};
@@ -22,6 +24,22 @@ pub struct Options {
     /// A list of signers, as ssh-keygen knows it: whose key it is must stand there
     #[arg(long, value_name = "FILE")]
     signers: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was looked at, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    ok: bool,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Row {
+    ok: bool,
+    what: String,
 }
 
 /// What was looked at, for the summary.
@@ -42,12 +60,12 @@ impl Report {
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
     let bundles = bundles(project, options)?;
-    let here = own_tree(&project.root).map_err(Failed)?;
+    let here = own_tree(&project.root).map_err(Failed::new)?;
     let mut report = Report::default();
     for path in &bundles {
         let name = path.strip_prefix(&project.root).unwrap_or(path).display().to_string();
         match checked(path, options.signers.as_deref(), &here) {
-            Err(Failed(why)) => report.add(false, why),
+            Err(failed) => report.add(false, failed.message),
             Ok((proof, signer)) => {
                 for row in told(&proof, &signer) {
                     report.add(true, format!("{name}: {row}"));
@@ -62,6 +80,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             }
         }
     }
+    if options.json {
+        let row = |(ok, what): &(bool, String)| Row { ok: *ok, what: what.clone() };
+        print::json(&Shown { ok: report.is_well(), rows: report.rows.iter().map(row).collect() });
+    }
+    print::aside_for(options.json);
     for (is_well, what) in &report.rows {
         print::row(&format!("{}  {what}", if *is_well { "ok    " } else { "FAILED" }));
     }
@@ -79,7 +102,9 @@ fn bundles(project: &Project, options: &Options) -> Result<Vec<PathBuf>, Failed>
     found.retain(|path| path.extension().is_some_and(|it| it == "json"));
     found.sort();
     if found.is_empty() {
-        return Err(Failed(format!("there is no proof in {FOLDER}; `phasegate prove` makes one")));
+        return Err(Failed::new(format!(
+            "there is no proof in {FOLDER}; `phasegate prove` makes one"
+        )));
     }
     Ok(found)
 }

@@ -33,8 +33,9 @@ fn install(shell: Shell) -> (&'static str, &'static str) {
 pub fn script(shell: Shell) -> Outcome {
     let name = shell.to_string();
     let shells = Shells::builtins();
-    let completer =
-        shells.completer(&name).ok_or_else(|| Failed(format!("{name} cannot ask a program")))?;
+    let completer = shells
+        .completer(&name)
+        .ok_or_else(|| Failed::new(format!("{name} cannot ask a program")))?;
     let mut script = Vec::new();
     completer.write_registration(VARIABLE, "phasegate", "phasegate", "phasegate", &mut script)?;
     print::bytes(&script);

@@ -16,11 +16,12 @@ use phasegate_engine::workflow::Workflow;
 use phasegate_runtime::catalog::{Entry, Origin};
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::config::Config;
-use phasegate_runtime::gate::{Found, Runs};
+use phasegate_runtime::gate::{Found, GateError, Runs};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::variables;
 use phasegate_runtime::world::{ClientReport, World};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::drive::{Agent, Heard, drive};
 use super::{Failed, Outcome, complete};
@@ -37,6 +38,23 @@ pub struct Options {
     /// Show the whole reason of every block
     #[arg(long)]
     full: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a demo went, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    workflow: String,
+    /// The run came to where the demo ends.
+    done: bool,
+    stops: u64,
+    blocks: u64,
+    /// The phase that it ended in.
+    phase: String,
+    /// The temporary project, where it was kept.
+    folder: Option<PathBuf>,
 }
 
 /// More stops than any demo needs.
@@ -89,9 +107,10 @@ struct Work {
 }
 
 pub fn run(here: &Project, options: &Options) -> Outcome {
+    print::aside_for(options.json);
     let entry = match &options.name {
         Some(name) => {
-            here.workflow(name).ok_or_else(|| format!("there is no workflow {name:?}"))?
+            here.workflow(name).ok_or_else(|| GateError::UnknownWorkflow(name.clone()))?
         }
         None => {
             let demo = |entry: &Entry| entry.bundle().ok().and_then(|it| script(&it).ok());
@@ -136,22 +155,27 @@ pub fn run(here: &Project, options: &Options) -> Outcome {
         print::line(&paint(Paint::Dim, &format!("{:>9}the agent {says}", "")));
     }
     demo.child(std::iter::once(name).chain(&demo.script.start), None)?;
-    let outcome = demo.play(&project);
+    let mut shown = demo.play(&project)?;
     if options.keep {
-        print::line(&format!("\nThe project was kept: {}", folder.keep().display()));
+        let folder = folder.keep();
+        print::line(&format!("\nThe project was kept: {}", folder.display()));
+        shown.folder = Some(folder);
     } else {
         print::line(
             "\nNext: `phasegate demo NAME --keep`, then `phasegate -C THAT_FOLDER why`, `log` or `status`.",
         );
     }
-    outcome
+    if options.json {
+        print::json(&shown);
+    }
+    Ok(if shown.done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn script(bundle: &Bundle) -> Result<Script, Failed> {
     let Some(source) = bundle.files.get("demo/script.toml") else {
-        return Err(Failed("this workflow has no demo".into()));
+        return Err(Failed::new("this workflow has no demo".into()));
     };
-    toml::from_str(&source.text).map_err(|error| Failed(format!("{}: {error}", source.name)))
+    toml::from_str(&source.text).map_err(|error| Failed::new(format!("{}: {error}", source.name)))
 }
 
 struct Demo {
@@ -195,7 +219,7 @@ impl Agent for Scripted<'_> {
         let turn = turns.find(|turn| heard.text.contains(&turn.on));
         let Some(turn) = turn else {
             if heard.is_block() {
-                return Err(Failed(format!("the script has no turn for: {}", heard.text)));
+                return Err(Failed::new(format!("the script has no turn for: {}", heard.text)));
             }
             return Ok(None);
         };
@@ -212,7 +236,7 @@ impl Scripted<'_> {
     fn run(&self) -> Result<Found, Failed> {
         let mut runs = self.gate.runs().runs;
         if runs.is_empty() {
-            Err(Failed("the run is gone".into()))
+            Err(Failed::new("the run is gone".into()))
         } else {
             Ok(runs.swap_remove(0))
         }
@@ -220,7 +244,7 @@ impl Scripted<'_> {
 }
 
 impl Demo {
-    fn play(&self, project: &Project) -> Outcome {
+    fn play(&self, project: &Project) -> Result<Shown, Failed> {
         // Only the children of the demo make something happen.
         let gate = Runs::new(project);
         let since = Instant::now();
@@ -228,7 +252,7 @@ impl Demo {
         let begun = String::from("I have started.");
         let (heard, stops, blocks) = drive(&mut agent, begun, false, MAX_STOPS)?;
         if heard.is_none() {
-            return Err(Failed(format!("the run did not end after {MAX_STOPS} stops")));
+            return Err(Failed::new(format!("the run did not end after {MAX_STOPS} stops")));
         }
         let time = since.elapsed().as_millis() / u128::from(stops);
         print::line(&format!(
@@ -238,7 +262,8 @@ impl Demo {
         let report = agent.gate.report(&agent.run()?);
         let ends = self.script.ends.as_ref();
         let done = report.condition == Condition::Done || ends == Some(&report.phase);
-        Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let (workflow, phase) = (self.workflow.name.clone(), report.phase);
+        Ok(Shown { workflow, done, stops, blocks, phase, folder: None })
     }
 
     fn show(&self, stop: usize, phase: &str, verdict: &str, text: &str) {
@@ -258,15 +283,18 @@ impl Demo {
         let arguments = ["hook", "stop", "--client", usual().name()];
         let output = self.child(arguments, Some(&payload.to_string()))?;
         let answer = serde_json::from_str(&output)
-            .map_err(|error| Failed(format!("the hook answered {output:?}: {error}")))?;
+            .map_err(|error| Failed::new(format!("the hook answered {output:?}: {error}")))?;
         Ok(usual().heard(&answer))
     }
 
     /// Does what a file says, about a run; what the agent says about it.
     fn work(&self, file: &str, about: Option<(&Found, &Json)>) -> Result<String, Failed> {
         let path = format!("{FOLDER}{file}");
-        let source =
-            self.bundle.files.get(&path).ok_or_else(|| Failed(format!("there is no {path}")))?;
+        let source = self
+            .bundle
+            .files
+            .get(&path)
+            .ok_or_else(|| Failed::new(format!("there is no {path}")))?;
         let mut workflow = self.workflow.clone();
         let text = workflow.add_text(source);
         let facts = about.map(|(run, _)| RunFacts {
@@ -278,7 +306,7 @@ impl Demo {
         let world = std::sync::Arc::new(World::new(&self.root, ClientReport::default()));
         let document = about.map(|(_, document)| document.clone());
         let rendered = render(&workflow, text, document, &Event::stop(None), &facts, world);
-        let rendered = rendered.map_err(|fault| Failed(fault.message))?;
+        let rendered = rendered.map_err(|fault| Failed::new(fault.message))?;
         let work: Work =
             serde_json::from_str(&rendered).map_err(|error| format!("{path}: {error}"))?;
         for (path, text) in &work.files {
@@ -331,7 +359,10 @@ impl Demo {
         // Two is the exit code of a block, for workflows that want one.
         if !matches!(output.status.code(), Some(0 | 2)) {
             let said = String::from_utf8_lossy(&output.stdout);
-            return Err(Failed(format!("a child process ended with {}: {said}", output.status)));
+            return Err(Failed::new(format!(
+                "a child process ended with {}: {said}",
+                output.status
+            )));
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }

@@ -25,7 +25,7 @@ use serde::Serialize;
 
 pub use self::fire::version as client_version;
 use self::fire::{on_path, run_bounded};
-use super::{Outcome, lint, when};
+use super::{Outcome, lint, store, when};
 use crate::print::{self, Paint, paint};
 
 /// How long a fault is news.
@@ -104,6 +104,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     doctor.places();
     doctor.clients();
     doctor.definitions();
+    doctor.store();
     doctor.runs();
     doctor.orphans();
     doctor.faults();
@@ -266,6 +267,22 @@ impl Doctor<'_> {
             };
             self.row(format!("gate.{}", gate.name), "workflow", status, gate.sentence(), None);
         }
+    }
+
+    /// Where runs are kept, where that is not the project.
+    fn store(&mut self) {
+        if self.project.store.shared().is_none() {
+            return;
+        }
+        let shown = store::shown(self.project);
+        let Some(first) = shown.problems().first() else {
+            self.ok("store", "store", shown.sentence());
+            return;
+        };
+        let (summary, remedy) = (first.clone(), "`phasegate store status` shows it".to_string());
+        let details = shown.problems()[1..].to_vec();
+        let row = self.row("store", "store", Status::Fail, summary, Some(remedy));
+        row.details = details;
     }
 
     fn runs(&mut self) {

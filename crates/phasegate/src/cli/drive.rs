@@ -15,15 +15,17 @@ use phasegate_engine::job::{self, CommandRun};
 use phasegate_engine::step::Event;
 use phasegate_runtime::caller;
 use phasegate_runtime::condition::Condition;
+use phasegate_runtime::cost::Cost;
 use phasegate_runtime::exclusive::{Exclusive, try_exclusive};
 use phasegate_runtime::gate::{Found, Gate, Runs, Stop};
 use phasegate_runtime::jobs::{self, Record, Spec, Supervisor};
 use phasegate_runtime::outside;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::world::ClientReport;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Failed, Outcome, complete, event};
+use super::{Code, Failed, Outcome, complete, event};
 use crate::live::{self, Live};
 use crate::outcome::Exit;
 use crate::{print, request};
@@ -69,9 +71,27 @@ pub struct Options {
     /// checks with. For people
     #[arg(long)]
     all_rights: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     /// A program and its arguments instead of a known agent
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+/// How a drive ended, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    run: String,
+    /// How it ended, as the exit code is called: `done`, `waiting`, `stuck`, `agent-failed` …
+    end: String,
+    /// What the gate, or the agent, said last.
+    said: String,
+    turns: u64,
+    /// What is known of what it cost; none where nothing is.
+    micro_dollars: Option<u64>,
+    /// How many turns have not told what they cost.
+    untold: u64,
 }
 
 /// The clients that can be driven.
@@ -93,8 +113,17 @@ struct State {
     told_first: bool,
     turns: u64,
     micro_dollars: u64,
+    /// How many turns have not told what they cost.
+    #[serde(default)]
+    untold: u64,
     /// What the agent said last.
     said: String,
+}
+
+impl State {
+    fn cost(&self) -> Cost {
+        Cost { micro_dollars: self.micro_dollars, untold: self.untold }
+    }
 }
 
 /// An agent that works turn by turn.
@@ -156,7 +185,7 @@ fn rights(
         caller::must_be_human("`drive --all-rights`")?;
         if !options.command.is_empty() && !options.acp {
             let program = &options.command[0];
-            return Err(Failed(format!(
+            return Err(Failed::new(format!(
                 "`--all-rights` means nothing to {program}: a program behind `--` has the rights that its own \
                  arguments give it"
             )));
@@ -168,6 +197,7 @@ fn rights(
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
+    print::aside_for(options.json);
     let gate = Gate::new(project);
     let caller = gate.caller()?;
     let wanted = match &options.run {
@@ -184,11 +214,12 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let place = project.root.join(FOLDER).join(filename(&found.id.to_string()));
     if !gate.is_working(&found) {
         let _ = fs::remove_dir_all(&place);
-        return Ok(is_over(&gate, &found));
+        return Ok(is_over(&gate, &found, options));
     }
     let alone = try_exclusive(&project.root, FOLDER, &found.id)?;
     let Some(alone) = alone else {
-        return Err(Failed(format!("run {} is being driven already", found.id)));
+        let why = format!("run {} is being driven already", found.id);
+        return Err(Failed::of(Code::Locked, why));
     };
     fs::create_dir_all(&place)?;
     let name = options.command.first().unwrap_or(&options.agent).clone();
@@ -233,22 +264,46 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     };
     // Starting it again means to go on.
     let (heard, ..) = drive(&mut driver, said, false, options.turns)?;
-    if let Some(why) = &driver.failed {
-        print::note(&format!("error: {}", why.trim_end()));
-        return Ok(Exit::AgentFailed.into());
+    Ok(driver.ended(heard.as_ref(), options).into())
+}
+
+impl Driver<'_> {
+    /// Tells how it ended.
+    fn ended(&self, heard: Option<&Heard>, options: &Options) -> Exit {
+        let State { turns, untold, .. } = self.state;
+        let micro_dollars = self.state.cost().dollars().map(|_| self.state.micro_dollars);
+        let told = |exit: Exit, said: &str| {
+            let (run, end, said) = (self.run.clone(), exit.name().into(), said.trim_end().into());
+            options.told(&Shown { run, end, said, turns, micro_dollars, untold });
+            exit
+        };
+        if let Some(why) = &self.failed {
+            print::note(&format!("error: {}", why.trim_end()));
+            return told(Exit::AgentFailed, why);
+        }
+        let Some(heard) = heard else {
+            let why = format!("the limit of {} turns is reached", options.turns);
+            print::line(&format!("{}: {why}", self.run));
+            return told(Exit::Budget, &why);
+        };
+        let text = if heard.text.is_empty() { String::new() } else { format!(": {}", heard.text) };
+        print::line(&format!("{}: {}{text}", self.run, heard.answer));
+        let over =
+            matches!(heard.answer.outcome(), Some(Ended::Done | Ended::Aborted | Ended::Inactive));
+        if over || heard.answer.outcome().is_none() {
+            let _ = fs::remove_dir_all(&self.place);
+        }
+        told(Exit::of(heard.answer.outcome()), &heard.text)
     }
-    let Some(heard) = heard else {
-        print::line(&format!("{}: the limit of {} turns is reached", driver.run, options.turns));
-        return Ok(Exit::Budget.into());
-    };
-    let text = if heard.text.is_empty() { String::new() } else { format!(": {}", heard.text) };
-    print::line(&format!("{}: {}{text}", driver.run, heard.answer));
-    let over =
-        matches!(heard.answer.outcome(), Some(Ended::Done | Ended::Aborted | Ended::Inactive));
-    if over || heard.answer.outcome().is_none() {
-        let _ = fs::remove_dir_all(&driver.place);
+}
+
+impl Options {
+    /// Tells a program how it ended.
+    fn told(&self, shown: &Shown) {
+        if self.json {
+            print::json(shown);
+        }
     }
-    Ok(Exit::of(heard.answer.outcome()).into())
 }
 
 /// The program that is named instead of a known agent.
@@ -262,10 +317,13 @@ fn program(options: &Options) -> Result<Box<dyn Dialogue>, Failed> {
 }
 
 /// Says that a run is over already.
-fn is_over(gate: &Gate, found: &Found) -> ExitCode {
+fn is_over(gate: &Gate, found: &Found, options: &Options) -> ExitCode {
     let condition = gate.report(found).condition;
-    print::line(&format!("Run {} is {condition} already.", found.id));
+    let said = format!("Run {} is {condition} already.", found.id);
+    print::line(&said);
     let exit = if condition == Condition::Done { Exit::Done } else { Exit::Inactive };
+    let (run, end) = (found.id.to_string(), exit.name().into());
+    options.told(&Shown { run, end, said, turns: 0, micro_dollars: Some(0), untold: 0 });
     exit.into()
 }
 
@@ -305,9 +363,8 @@ impl Driver<'_> {
         });
         let phase = phase.unwrap_or_else(|_| "?".into());
         let seconds = self.since.elapsed().as_secs();
-        #[expect(clippy::cast_precision_loss, reason = "for people")]
-        let cost = self.state.micro_dollars as f64 / 1e6;
-        let cost = if cost > 0.0 { format!(", ${cost:.2}") } else { String::new() };
+        let cost = self.state.cost();
+        let cost = if cost == Cost::default() { String::new() } else { format!(", cost {cost}") };
         let (turn, minutes, rest) = (self.state.turns, seconds / 60, seconds % 60);
         format!("{}  {phase}  turn {turn}, {minutes}:{rest:02}{cost}  {what}", self.run)
     }
@@ -402,13 +459,15 @@ impl Agent for Driver<'_> {
         drop(shown);
         let text = String::from_utf8_lossy(&text);
         let spoken = self.dialogue.spoken(&text);
-        self.state.micro_dollars += spoken.cost.micro_dollars;
+        let cost = Cost::told(spoken.cost.micro_dollars);
+        let sum = self.state.cost() + cost;
+        (self.state.micro_dollars, self.state.untold) = (sum.micro_dollars, sum.untold);
         if let Some(session) = spoken.session {
             self.state.session = Some(session);
         }
         let gate = Gate::new(self.project);
         let found = gate.run(&self.run)?;
-        gate.spend(&found, spoken.cost.micro_dollars)?;
+        gate.spend(&found, cost)?;
         if ended.exit_code != Some(0) {
             let why = &ended.words;
             let tail = jobs::tail(&self.place.join("log"), 1_000).unwrap_or_default();

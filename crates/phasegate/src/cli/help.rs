@@ -20,7 +20,10 @@ const EVERYDAY: &[&str] = &[
 const OTHERS: &[(&str, &[&str])] = &[
     (
         "Runs",
-        &["do", "jobs", "adopt", "release", "wait", "repl", "drive", "mcp", "web", "demo", "prove"],
+        &[
+            "do", "jobs", "worker", "adopt", "release", "wait", "repl", "drive", "mcp", "web",
+            "demo", "prove", "prune", "store", "fleet",
+        ],
     ),
     (
         "Authoring",

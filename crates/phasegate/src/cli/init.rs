@@ -1,5 +1,6 @@
 //! `phasegate init`: our entries in the settings of clients, and a gate to begin with.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,6 +15,7 @@ use phasegate_runtime::outside;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::trust;
 use phasegate_runtime::words;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::doctor::client_version;
@@ -50,6 +52,27 @@ pub struct Options {
     /// The settings for all users of an organisation; with --print, for the administrator to put in place
     #[arg(long, requires = "print", conflicts_with = "user")]
     managed: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was put where, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// Whether it was written, or only shown.
+    written: bool,
+    changes: Vec<Change>,
+    /// What a person has to do before it works, or should know.
+    next: Vec<String>,
+}
+
+/// What becomes of a file.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Change {
+    pub path: String,
+    /// `new`, `change` or `remove`.
+    pub change: String,
 }
 
 pub(super) fn which_client() -> String {
@@ -92,6 +115,8 @@ pub(super) struct Scope {
     pub(super) base: PathBuf,
     note: PathBuf,
     pub(super) whose: Whose,
+    /// What becomes of files, as it is told.
+    pub(super) changes: RefCell<Vec<Change>>,
 }
 
 impl Scope {
@@ -99,13 +124,14 @@ impl Scope {
         if !is_user {
             let base = project.root.clone();
             let note = base.join(".phasegate/installed.json");
-            return Ok(Scope { note, base, whose: Whose::Project });
+            return Ok(Scope { note, base, whose: Whose::Project, changes: RefCell::default() });
         }
         let home = std::env::var_os("HOME").map(PathBuf::from);
-        let base = home.ok_or_else(|| Failed("HOME is not set".into()))?;
+        let base = home.ok_or_else(|| Failed::new("HOME is not set".into()))?;
         let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
         let state = state.unwrap_or_else(|| base.join(".local/state"));
-        Ok(Scope { note: state.join("phasegate/installed.json"), base, whose: Whose::User })
+        let note = state.join("phasegate/installed.json");
+        Ok(Scope { note, base, whose: Whose::User, changes: RefCell::default() })
     }
 
     pub(super) fn installed(&self) -> Installed {
@@ -119,6 +145,18 @@ impl Scope {
             return Ok(());
         }
         write(&self.note, &serde_json::to_string_pretty(installed)?)
+    }
+
+    /// Tells what becomes of a file; for which client, where that is known.
+    pub(super) fn tell(&self, change: &str, path: &str, client: Option<&str>) {
+        let colour = match change {
+            "new" => Paint::Green,
+            "change" => Paint::Yellow,
+            _ => Paint::Red,
+        };
+        let client = client.map(|client| format!(" ({client})")).unwrap_or_default();
+        print::line(&format!("{} {path}{client}", paint(colour, change)));
+        self.changes.borrow_mut().push(Change { path: path.into(), change: change.into() });
     }
 
     /// A path as it is noted: the project may be moved.
@@ -149,7 +187,10 @@ fn print_managed(options: &Options) -> Outcome {
     let clients = if named.is_empty() { vec![usual()] } else { named };
     for client in clients {
         let settings = client.managed().ok_or_else(|| {
-            Failed(format!("{} has no settings for organisations that we know", client.title()))
+            Failed::new(format!(
+                "{} has no settings for organisations that we know",
+                client.title()
+            ))
         })?;
         print::note(&format!("{}: {}", client.title(), settings.path.display()));
         print::line(splice::new_file(&settings).trim_end());
@@ -158,6 +199,7 @@ fn print_managed(options: &Options) -> Outcome {
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
+    print::aside_for(options.json && !options.managed);
     if options.managed {
         return print_managed(options);
     }
@@ -183,7 +225,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
                     let settings = if is_old { settings.one_line() } else { settings };
                     match add(&scope, client, &settings, &mut installed, options.print) {
                         Ok(done) => changed |= done,
-                        Err(Failed(why)) => problems.push(why),
+                        Err(failed) => problems.push(failed.message),
                     }
                 }
                 steps.extend(untrusted(project, client, &scope).filter(|_| !options.print));
@@ -200,7 +242,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         scope.keep(&installed)?;
     }
     if !problems.is_empty() {
-        return Err(Failed(problems.join("\nerror: ")));
+        return Err(Failed::new(problems.join("\nerror: ")));
     }
     let said = match (changed, options.print) {
         (false, _) => "Everything is already installed.",
@@ -210,8 +252,12 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         }
     };
     print::line(said);
-    for step in steps {
-        print::line(&step);
+    for step in &steps {
+        print::line(step);
+    }
+    if options.json {
+        let changes = scope.changes.take();
+        print::json(&Shown { written: !options.print, changes, next: steps });
     }
     for twice in openings::installed_twice(&project.root) {
         print::note(&format!("note: {twice}"));
@@ -219,7 +265,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The events, by our names, that workflows of a project ask for and that cost something where nobody does.
+/// The events, by our names, that workflows or the configuration of a project ask for and that cost something where nobody does.
 pub(super) fn wanted(project: &Project) -> Vec<&'static str> {
     let enabled = project.workflows.iter().filter(|entry| project.config.enabled(&entry.name));
     let workflows: Vec<_> = enabled.filter_map(|entry| project.load(entry).ok()).collect();
@@ -227,6 +273,7 @@ pub(super) fn wanted(project: &Project) -> Vec<&'static str> {
     if workflows.iter().any(|workflow| workflow.denies_tools()) {
         wanted.push("pre-tool-use");
     }
+    wanted.extend(project.config.wakes().then_some(settings::WAKE));
     let asked = [TASK_COMPLETED, TEAMMATE_IDLE].into_iter();
     wanted.extend(asked.filter(|name| workflows.iter().any(|workflow| workflow.hears(name))));
     wanted
@@ -296,13 +343,13 @@ fn add(
     let before = match outside::read_text(path, outside::MAX_SETTINGS) {
         Ok(text) => Some(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(Failed(format!("cannot read {shown}: {error}"))),
+        Err(error) => return Err(Failed::new(format!("cannot read {shown}: {error}"))),
     };
     let title = client.title();
     let blank = before.clone().filter(|text| text.trim().is_empty());
     let Some(before) = before.filter(|text| !text.trim().is_empty()) else {
         let text = splice::new_file(settings);
-        print::line(&format!("{} {shown} ({title})", paint(Paint::Green, "new")));
+        scope.tell("new", &shown, Some(title));
         show(&text, only_print);
         if !only_print {
             // The folder was made for it, or for another file of ours.
@@ -324,7 +371,7 @@ fn add(
     let mark = before.len() - bom::strip(&before).len();
     for entry in &settings.entries {
         let splice = splice::splice(&after[mark..], entry).map_err(|why| {
-            Failed(format!("{shown} cannot be changed: {why}. Nothing was written to it"))
+            Failed::new(format!("{shown} cannot be changed: {why}. Nothing was written to it"))
         })?;
         if let Some(splice) = splice {
             after.insert_str(mark + splice.at, &splice.text);
@@ -343,7 +390,7 @@ fn add(
         print::line(&format!("{shown} has it already ({title})"));
         return Ok(false);
     }
-    print::line(&format!("{} {shown} ({title})", paint(Paint::Yellow, "change")));
+    scope.tell("change", &shown, Some(title));
     for text in &texts {
         show(text, only_print);
     }
@@ -367,7 +414,7 @@ fn fresh(scope: &Scope, place: &str, text: &str, only_print: bool) -> Result<boo
     if path.exists() {
         return Ok(false);
     }
-    print::line(&format!("{} {place}", paint(Paint::Green, "new")));
+    scope.tell("new", place, None);
     show(text, only_print);
     if !only_print {
         write(&path, text)?;

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use phasegate_engine::workflow::Workflow;
 use phasegate_runtime::caller;
-use phasegate_runtime::gate::{Found, Gate, Progress, Runs};
+use phasegate_runtime::gate::{Found, Gate, Progress, Runs, Whereabouts};
 use phasegate_runtime::jobs::{self, Record};
 use phasegate_runtime::project::Project;
 use schemars::JsonSchema;
@@ -94,7 +95,8 @@ pub struct Shown {
 struct Row {
     /// The run, as WORKFLOW/RUN.
     run: String,
-    /// `id`, `kind`, `name`, `status`, `command`, `inputs`, and how it ended.
+    /// `id`, `kind`, `name`, `status`, `command`, `inputs`, and how it ended; `elsewhere` for one that another machine
+    /// does.
     job: Value,
 }
 
@@ -173,6 +175,16 @@ fn row(gate: &Runs, id: &str, job: &Record) -> Value {
     row["name"] = job.name.as_str().into();
     row["inputs"] = json!(job.inputs);
     row["command"] = job.run.iter().map(|run| run.words.join(" ")).collect();
+    if let Some(there) = gate.whereabouts(job) {
+        row["elsewhere"] = json!({
+            "labels": there.labels,
+            "state": there.state,
+            "machine": there.machine,
+            "lease": there.lease.map(|it| it.to_string()),
+            "attempts": there.attempts,
+            "branch": there.branch,
+        });
+    }
     if job.ended.is_none() {
         row["last_line"] = json!(gate.last_line(job));
     }
@@ -194,20 +206,37 @@ fn columns(gate: &Runs, run: &str, id: &str, job: &Record, with_time: bool) -> V
             u64::try_from(seconds).ok().filter(|_| with_time)
         }
     };
-    #[expect(clippy::cast_precision_loss, reason = "for people")]
-    let cost = job.ended.as_ref().map(|ended| ended.micro_dollars as f64 / 1e6);
     let kind = match job.role {
         Some(role) => format!("{} ({role})", job.kind),
         None => job.kind.to_string(),
     };
+    let there = gate.whereabouts(job).filter(|_| job.ended.is_none());
+    let status = there.as_ref().map_or(job.status(), |there| there.state);
     vec![
         format!("{run}/{id}"),
         kind,
-        job.status().to_string(),
+        status.to_string(),
         seconds.map_or("-".into(), |seconds| format!("{seconds} s")),
-        cost.filter(|cost| *cost > 0.0).map_or("-".into(), |cost| format!("${cost:.2}")),
-        end(job, with_time.then(|| gate.last_line(job)).flatten()),
+        job.cost().map_or("-".into(), |cost| cost.to_string()),
+        match there {
+            Some(there) => afar(&there, with_time),
+            None => end(job, with_time.then(|| gate.last_line(job)).flatten()),
+        },
     ]
+}
+
+/// Where a job is that another machine does.
+fn afar(there: &Whereabouts, with_time: bool) -> String {
+    let labels = (!there.labels.is_empty()).then(|| format!("for {}", there.labels.join(", ")));
+    // The rest of the owner tells its processes apart.
+    let machine = there.machine.as_deref().and_then(|owner| owner.split('/').next());
+    let machine = machine.filter(|_| there.lease.is_some()).map(|machine| format!("on {machine}"));
+    let zone = TimeZone::system();
+    let lease = there.lease.filter(|_| with_time).map(|until| until.to_zoned(zone));
+    let lease = lease.map(|until| format!("lease until {}", until.strftime("%H:%M:%S")));
+    let again = (there.attempts > 1).then(|| format!("taken {} times", there.attempts));
+    let parts = [labels, machine, lease, again];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// How a job ended, or what it printed last, and the files that its result is about where they are not all.
@@ -225,7 +254,7 @@ fn logs(project: &Project, wanted: Option<&str>, follow: bool) -> Outcome {
         // Whether it has ended is asked first: what it printed before that is read after.
         let gate = Runs::new(project);
         let jobs = gate.jobs_of(&gate.refreshed(&run));
-        let job = jobs.get(&id).ok_or_else(|| Failed(format!("job {id} is gone")))?;
+        let job = jobs.get(&id).ok_or_else(|| Failed::new(format!("job {id} is gone")))?;
         loop {
             let (bytes, _) = gate.job_log(job, from, MAX_BYTES)?;
             if bytes.is_empty() {
@@ -246,12 +275,12 @@ fn logs(project: &Project, wanted: Option<&str>, follow: bool) -> Outcome {
 
 fn end_job(project: &Project, wanted: &str) -> Outcome {
     // An agent that could end a reviewer would choose its judge.
-    caller::must_be_human("ending a job").map_err(Failed)?;
+    caller::must_be_human("ending a job")?;
     let gate = Gate::new(project);
     let (run, id) = chosen(&gate, Some(wanted))?;
     let jobs = gate.jobs_of(&run);
     let job = jobs.get(&id).filter(|job| !job.is_over());
-    let job = job.ok_or_else(|| Failed(format!("job {}/{id} has ended already", run.id)))?;
+    let job = job.ok_or_else(|| Failed::new(format!("job {}/{id} has ended already", run.id)))?;
     gate.end_all(vec![job]);
     gate.settle_run(&run.id.to_string())?;
     print::line(&format!("Asked {}/{id} to end.", run.id));
@@ -264,7 +293,7 @@ fn chosen(gate: &Runs, wanted: Option<&str>) -> Result<(Found, String), Failed> 
     for (run, jobs) in gate.jobs() {
         all.extend(jobs.keys().map(|id| (run.clone(), id.clone())));
     }
-    let none = || Failed("there is no job in this project".into());
+    let none = || Failed::new("there is no job in this project".into());
     let last = all.last().cloned().ok_or_else(none)?;
     let Some(wanted) = wanted else { return Ok(last) };
     let full = |(run, id): &(Found, String)| format!("{}/{id}", run.id);
@@ -274,10 +303,12 @@ fn chosen(gate: &Runs, wanted: Option<&str>) -> Result<(Found, String), Failed> 
     let mut found: Vec<(Found, String)> = all.into_iter().filter(fits).collect();
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(Failed(format!("there is no job {wanted:?}; there are: {}", known.join(", ")))),
+        0 => {
+            Err(Failed::new(format!("there is no job {wanted:?}; there are: {}", known.join(", "))))
+        }
         _ => {
             let names: Vec<String> = found.iter().map(full).collect();
-            Err(Failed(format!("{wanted:?} could be {}", names.join(" or "))))
+            Err(Failed::new(format!("{wanted:?} could be {}", names.join(" or "))))
         }
     }
 }
@@ -303,11 +334,11 @@ fn run_check(project: &Project, name: &str, as_json: bool) -> Outcome {
         [] => {
             let known: Vec<String> = all.iter().map(full).collect();
             let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-            return Err(Failed(format!("there is no check {name:?}; there are: {known}")));
+            return Err(Failed::new(format!("there is no check {name:?}; there are: {known}")));
         }
         several => {
             let names: Vec<String> = several.iter().map(|it| full(it)).collect();
-            return Err(Failed(format!("{name:?} could be {}", names.join(" or "))));
+            return Err(Failed::new(format!("{name:?} could be {}", names.join(" or "))));
         }
     };
     let (log, what) = (gate.log_by_hand(&workflow.name, check), format!("check {check}"));

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Failed, Outcome, complete};
+use super::{Code, Failed, Outcome, complete};
 use crate::print;
 
 #[derive(Debug, Args)]
@@ -88,10 +88,13 @@ pub fn named(project: &Project, what: &str) -> Result<Entry, Failed> {
         return Ok(file_entry(path));
     }
     let known: Vec<&str> = project.workflows.iter().map(|entry| entry.name.as_str()).collect();
-    Err(Failed(format!(
-        "{what:?} is neither a file nor a workflow; the workflows are: {}",
-        known.join(", ")
-    )))
+    Err(Failed::of(
+        Code::NoSuchWorkflow,
+        format!(
+            "{what:?} is neither a file nor a workflow; the workflows are: {}",
+            known.join(", ")
+        ),
+    ))
 }
 
 /// A count with its noun, in the plural unless it is one.

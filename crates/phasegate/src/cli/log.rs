@@ -6,8 +6,10 @@ use std::time::Duration;
 use clap::Args;
 use phasegate_engine::answer::Answer;
 use phasegate_engine::step::Actor;
+use phasegate_runtime::approval::{Checked, Holds};
 use phasegate_runtime::gate::{Found, Runs};
 use phasegate_runtime::journal::{Line, verify};
+use phasegate_runtime::ledger::Pruned;
 use phasegate_runtime::project::Project;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -44,6 +46,10 @@ pub struct Verified {
     run: String,
     entries: u64,
     intact: bool,
+    /// How many lines `prune` has removed before these.
+    pruned: u64,
+    /// The acts that are signed, each in a sentence that says whose signature it is.
+    signatures: Vec<String>,
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
@@ -51,15 +57,28 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let run = shown_run(&gate, options.run.as_deref())?;
     if options.verify {
         let count = verify(&gate.journal(&run)?, &run.ledger)
-            .map_err(|problem| Failed(format!("the journal of {}: {problem}", run.id)))?;
+            .map_err(|problem| Failed::new(format!("the journal of {}: {problem}", run.id)))?;
         if let Some(change) = gate.contradiction(&run) {
-            return Err(Failed(format!("run {}: {change}", run.id)));
+            return Err(Failed::new(format!("run {}: {change}", run.id)));
         }
+        let signatures = gate.signatures(&run)?;
+        let is_bad = |it: &&Checked| matches!(it.holds, Holds::No(_) | Holds::Unknown(_));
+        if let Some(bad) = signatures.iter().find(is_bad) {
+            return Err(Failed::new(format!("the journal of {}: {}", run.id, bad.sentence())));
+        }
+        let signatures: Vec<String> = signatures.iter().map(Checked::sentence).collect();
+        let pruned = run.ledger.position.pruned.filter(|pruned| pruned.lines > 0);
         if options.json {
-            print::json(&Verified { run: run.id.to_string(), entries: count, intact: true });
+            let (entries, pruned) = (count, pruned.map_or(0, |pruned| pruned.lines));
+            let run = run.id.to_string();
+            print::json(&Verified { run, entries, intact: true, pruned, signatures });
             return Ok(ExitCode::SUCCESS);
         }
-        print::line(&format!("{}: {count} entries, chain intact", run.id));
+        let before = pruned.map(pruned_before).unwrap_or_default();
+        print::line(&format!("{}: {count} entries, chain intact{before}", run.id));
+        for signature in &signatures {
+            print::row(&format!("  {signature}"));
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let lines = match options.last {
@@ -76,6 +95,11 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         follow(project, &run, options.json, width)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// That lines were removed before the first one.
+fn pruned_before(pruned: Pruned) -> String {
+    format!("; {} before them were pruned at {}", pruned.lines, when::full(pruned.at))
 }
 
 /// Prints lines of a journal, and tells how wide the names of their events are.
@@ -156,7 +180,8 @@ fn show(line: &Line, width: usize) {
         let agent = line.event.agent.as_deref().map(|agent| format!(" {agent}"));
         let agent = agent.unwrap_or_default();
         let job = if line.event.actor == Actor::Engine { job.join(" ") } else { String::new() };
-        let by = format!("by {}{agent}", line.event.actor);
+        let signed = line.event.signed.as_ref().map(|signed| format!(", {signed}"));
+        let by = format!("by {}{agent}{}", line.event.actor, signed.unwrap_or_default());
         first = format!("{} {first}", if job.is_empty() { by } else { job });
     }
     let colour = match &line.answer {

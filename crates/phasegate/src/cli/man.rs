@@ -21,8 +21,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let words: Vec<&str> = options.words.iter().flat_map(|word| word.split_whitespace()).collect();
     for (at, word) in words.iter().enumerate() {
         let below = command.find_subcommand(word).cloned();
-        command = below
-            .ok_or_else(|| Failed(format!("there is no command {:?}", words[..=at].join(" "))))?;
+        command = below.ok_or_else(|| {
+            Failed::new(format!("there is no command {:?}", words[..=at].join(" ")))
+        })?;
     }
     // A page is called as its file is: phasegate-triage-start.
     let name = std::iter::once("phasegate").chain(words).collect::<Vec<_>>().join("-");

@@ -61,7 +61,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let cases = Cases::of(&bundle);
         let found = mutate(&workflow, &cases, &bundle.definition, decisions).map_err(|case| {
             let name = &entry.name;
-            Failed(format!("`phasegate test {name}` must pass first. A case that fails:\n{case}"))
+            Failed::new(format!(
+                "`phasegate test {name}` must pass first. A case that fails:\n{case}"
+            ))
         })?;
         failed |= !(found.survivors.is_empty() && found.stale.is_empty());
         if options.json {

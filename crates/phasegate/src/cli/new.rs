@@ -107,14 +107,14 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         None => asked(&format!("What is it called? [{}] ", template.name), template.name)?,
     };
     if plain_name(&name) != name || name.is_empty() {
-        return Err(Failed(format!(
+        return Err(Failed::new(format!(
             "{name:?} cannot be the name of a workflow\nhint: use letters, digits, `-` and `_`"
         )));
     }
     let made = Made::new(&template, &name, tests_of(&project.root));
     for (path, _) in &made.files {
         if project.root.join(path).exists() {
-            return Err(Failed(format!("{} exists; nothing was written", path.display())));
+            return Err(Failed::new(format!("{} exists; nothing was written", path.display())));
         }
     }
     for (path, text) in &made.files {
@@ -167,12 +167,14 @@ fn next(project: &Project, name: &str, definition: &Path, made: &Made) -> Vec<St
 fn chosen(options: &Options) -> Result<Template, Failed> {
     if let Some(name) = &options.template {
         let found = templates().find(|it| it.name == name);
-        return found.ok_or_else(|| Failed(format!("there is no template {name:?}")));
+        return found.ok_or_else(|| Failed::new(format!("there is no template {name:?}")));
     }
     let all: Vec<Template> = templates().collect();
     if !std::io::stdin().is_terminal() || options.json {
         let names = all.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
-        return Err(Failed(format!("name a template with --template\nhint: there are: {names}")));
+        return Err(Failed::new(format!(
+            "name a template with --template\nhint: there are: {names}"
+        )));
     }
     print::note("What should it do?");
     for (at, template) in all.iter().enumerate() {
@@ -184,13 +186,13 @@ fn chosen(options: &Options) -> Result<Template, Failed> {
         Some(at) => all.get(at),
         None => all.iter().find(|it| it.name == answer),
     };
-    found.copied().ok_or_else(|| Failed(format!("there is no template {answer:?}")))
+    found.copied().ok_or_else(|| Failed::new(format!("there is no template {answer:?}")))
 }
 
 /// Asks the person at the terminal; what stands for an empty answer.
 fn asked(question: &str, otherwise: &str) -> Result<String, Failed> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failed("name the workflow: `phasegate new NAME`".into()));
+        return Err(Failed::new("name the workflow: `phasegate new NAME`".into()));
     }
     print::ask(question);
     let mut answer = String::new();
@@ -203,5 +205,5 @@ fn asked(question: &str, otherwise: &str) -> Result<String, Failed> {
 fn write(path: &Path, text: &str) -> Result<(), Failed> {
     let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     let written = made.and_then(|()| std::fs::write(path, text));
-    written.map_err(|error| Failed(format!("cannot write {}: {error}", path.display())))
+    written.map_err(|error| Failed::new(format!("cannot write {}: {error}", path.display())))
 }

@@ -49,11 +49,11 @@ pub fn adopt(project: &Project, options: &Adopt) -> Outcome {
     let Some(session) = options.session.clone().or_else(session) else {
         let message = "name the session with --session ID (inside a client it is known), or use \
                        `phasegate release`: then the next session that stops takes the run";
-        return Err(Failed(message.into()));
+        return Err(Failed::new(message.into()));
     };
     if caller::actor() != Actor::Human && self::session().as_ref() != Some(&session) {
         let message = "an agent can take a run for its own session only";
-        return Err(Failed(message.into()));
+        return Err(Failed::new(message.into()));
     }
     give(project, "adopt", options.run.as_deref(), Some(session), options.json)
 }
@@ -74,12 +74,15 @@ fn give(
     let run: Found = chosen_run(&gate, run)?;
     if !gate.is_working(&run) {
         let condition = gate.report(&run).condition;
-        return Err(Failed(format!("run {} is {condition} and does not answer stops", run.id)));
+        return Err(Failed::new(format!(
+            "run {} is {condition} and does not answer stops",
+            run.id
+        )));
     }
     // An agent that takes a run from a session at work would choose what holds whom.
     let is_person = caller::actor() == Actor::Human;
     if !is_person && gate.standing_of(&run, session().as_deref()) == Standing::Foreign {
-        return Err(Failed(format!(
+        return Err(Failed::new(format!(
             "run {0} belongs to a session that is still active: a person can run `phasegate {name} \
              {0}` in a terminal",
             run.id

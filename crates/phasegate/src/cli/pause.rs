@@ -59,7 +59,7 @@ fn standing(gate: &Gate, name: Option<&str>) -> Option<StandingGate> {
 
 /// Switches a standing gate off for the project, or on again.
 fn park_gate(project: &Project, options: &Options, name: &str, gate: &StandingGate) -> Outcome {
-    caller::must_be_human(&format!("`phasegate {name} {}`", gate.name)).map_err(Failed)?;
+    caller::must_be_human(&format!("`phasegate {name} {}`", gate.name))?;
     let reason = options.reason.clone().filter(|reason| !reason.trim().is_empty());
     let paused = (name == "pause").then(|| Paused { at: Timestamp::now(), reason });
     let changed = paused::set(&project.root, &gate.name, paused.as_ref())?;
@@ -84,13 +84,16 @@ fn park(project: &Project, options: &Options, name: &str) -> Outcome {
     let run = chosen_run(&gate, options.run.as_deref())?;
     if !gate.is_working(&run) {
         let condition = gate.report(&run).condition;
-        return Err(Failed(format!("run {} is {condition} and does not answer stops", run.id)));
+        return Err(Failed::new(format!(
+            "run {} is {condition} and does not answer stops",
+            run.id
+        )));
     }
     let event = event(name);
     let command = format!("`phasegate {name} {}`", run.id);
     if let Err(why) = caller::must_be_human(&command) {
-        gate.refuse(&run, &event, "needs_human", &why)?;
-        return Err(Failed(why));
+        gate.refuse(&run, &event, "needs_human", &why.0)?;
+        return Err(why.into());
     }
     let reason = options.reason.clone().filter(|reason| !reason.trim().is_empty());
     let paused = (name == "pause").then(|| Paused { at: Timestamp::now(), reason });

@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use phasegate_runtime::approval::{Checked, Holds, List};
 use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
-use phasegate_runtime::proof::{Bundle, GitTree, Proof, Signer, own_tree, parts, sign, verify};
+use phasegate_runtime::proof::{Bundle, GitTree, Proof, Signer, own_tree, parts};
 use phasegate_runtime::{caller, git, outside};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::lint::counted;
-use super::{Failed, Outcome, no_agent, shown_run};
+use super::{Failed, Outcome, no_agent, shown_run, signing};
 use crate::print;
 
 /// A larger bundle is not read.
@@ -31,6 +34,20 @@ pub struct Options {
     /// Do not ask
     #[arg(long)]
     yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A bundle that was written, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    run: String,
+    file: PathBuf,
+    /// The lines of its journal, and the pieces of evidence that it has and lacks.
+    lines: usize,
+    pieces: usize,
+    lost: usize,
 }
 
 #[derive(Debug, Args)]
@@ -40,42 +57,73 @@ pub struct VerifyOptions {
     /// A list of signers, as ssh-keygen knows it: whose key it is must stand there
     #[arg(long, value_name = "FILE")]
     signers: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a proof says, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Verified {
+    run: String,
+    /// Every line is decided again as it says.
+    proved: bool,
+    /// The run ended as done.
+    done: bool,
+    /// The commit that it is about.
+    commit: String,
+    /// The key that signed it, and whose it is where somebody vouches for that.
+    key: String,
+    signer: Option<String>,
+    same: usize,
+    different: usize,
+    unknown: usize,
+    /// Its approvals that are signed, or should be, each in a sentence.
+    approvals: Vec<String>,
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
+    print::aside_for(options.json);
     no_agent(project, "prove")?;
     let gate = Runs::new(project);
     let run = shown_run(&gate, options.run.as_deref())?;
-    let changed = git::uncommitted(&project.root).map_err(Failed)?;
+    let changed = git::uncommitted(&project.root).map_err(Failed::new)?;
     if let Some(first) = changed.first() {
         let more = match changed.len() - 1 {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        return Err(Failed(format!("commit first: {first}{more} is not as in the last commit")));
+        return Err(Failed::new(format!(
+            "commit first: {first}{more} is not as in the last commit"
+        )));
     }
-    let tree = own_tree(&project.root).map_err(Failed)?;
+    let tree = own_tree(&project.root).map_err(Failed::new)?;
     let (made, named) = parts(&gate, &run, tree.clone())?;
-    let mut bundle = Bundle::new(made).map_err(|error| Failed(error.to_string()))?;
+    let mut bundle = Bundle::new(made).map_err(|error| Failed::new(error.to_string()))?;
     list(&run.id.to_string(), &tree, &bundle, &named);
     let lost = named.iter().filter(|(digest, _)| !bundle.pieces.contains_key(*digest)).count();
     if lost > 0 {
-        let lost = counted(lost, "piece");
+        let pieces = counted(lost, "piece");
         print::line(&format!(
-            "{lost} of its evidence were not kept: lines that need them are unknown."
+            "Not kept: {pieces} of its evidence. Lines that need them cannot be decided again."
         ));
     }
-    caller::must_be_human("signing a proof").map_err(Failed)?;
-    let key = key(project, options.key.as_deref())?;
+    caller::must_be_human("signing a proof")?;
+    let key = signing::key(project, options.key.as_deref())?;
     if !options.yes && !is_wanted(&key)? {
-        return Err(Failed("nothing was written".into()));
+        return Err(Failed::new("nothing was written".into()));
     }
-    bundle.signature = sign(&bundle.statement, &key)?;
+    bundle.sign(&key)?;
     if let Some(folder) = options.output.parent() {
         std::fs::create_dir_all(folder)?;
     }
     std::fs::write(&options.output, bundle.to_text()?)?;
     print::line(&format!("{} was written.", options.output.display()));
+    if options.json {
+        let (lines, pieces) = (bundle.journal.len(), bundle.pieces.len());
+        let (run, file) = (run.id.to_string(), options.output.clone());
+        print::json(&Shown { run, file, lines, pieces, lost });
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -93,7 +141,7 @@ fn list(run: &str, tree: &GitTree, bundle: &Bundle, named: &BTreeMap<String, Str
 
 fn is_wanted(key: &Path) -> Result<bool, Failed> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failed("there is nobody to ask; --yes does not ask".into()));
+        return Err(Failed::new("there is nobody to ask; --yes does not ask".into()));
     }
     print::ask(&format!(
         "All of it goes into the bundle, signed with {}. Go on? [y/N] ",
@@ -104,26 +152,26 @@ fn is_wanted(key: &Path) -> Result<bool, Failed> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// The key to sign with.
-fn key(project: &Project, named: Option<&Path>) -> Result<PathBuf, Failed> {
-    if let Some(key) = named {
-        return Ok(key.to_path_buf());
-    }
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let of_git = git::signing_key(&project.root).map(|key| match key.strip_prefix("~/") {
-        Some(rest) => home.join(rest),
-        None => PathBuf::from(key),
-    });
-    let usual = ["id_ed25519", "id_ecdsa", "id_rsa"].map(|name| home.join(".ssh").join(name));
-    let found = of_git.into_iter().chain(usual).find(|key| key.is_file());
-    found.ok_or_else(|| Failed("there is no SSH key to sign with; --key names one".into()))
-}
-
 pub fn verify_proof(project: &Project, options: &VerifyOptions) -> Outcome {
-    let here = own_tree(&project.root).map_err(Failed)?;
+    let here = own_tree(&project.root).map_err(Failed::new)?;
     let (proof, signer) = checked(&options.bundle, options.signers.as_deref(), &here)?;
+    print::aside_for(options.json);
     for row in told(&proof, &signer) {
         print::row(&row);
+    }
+    if options.json {
+        print::json(&Verified {
+            run: proof.run.clone(),
+            proved: is_proved(&proof),
+            done: proof.is_done(),
+            commit: proof.tree.commit.clone(),
+            key: signer.key.clone(),
+            signer: signer.principal.clone(),
+            same: proof.same(),
+            different: proof.different().count(),
+            unknown: proof.unknown().count(),
+            approvals: proof.approvals().map(Checked::sentence).collect(),
+        });
     }
     Ok(if is_proved(&proof) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -134,12 +182,12 @@ pub fn checked(
     signers: Option<&Path>,
     here: &GitTree,
 ) -> Result<(Proof, Signer), Failed> {
-    let why = |error: &dyn std::fmt::Display| Failed(format!("{}: {error}", path.display()));
+    let why = |error: &dyn std::fmt::Display| Failed::new(format!("{}: {error}", path.display()));
     let text = outside::read_text(path, MAX_BUNDLE).map_err(|error| why(&error))?;
     let bundle = Bundle::read(&text).map_err(|error| why(&error))?;
-    let signer = verify(&bundle.statement, &bundle.signature, signers);
-    let signer = signer.map_err(|error| why(&error))?;
-    let proof = bundle.check(here).map_err(|error| why(&error))?;
+    let signer = bundle.signer(signers).map_err(|error| why(&error))?;
+    let list = signers.map(List::read).transpose()?;
+    let proof = bundle.check(here, list.as_ref()).map_err(|error| why(&error))?;
     Ok((proof, signer))
 }
 
@@ -166,11 +214,19 @@ pub fn told(proof: &Proof, signer: &Signer) -> Vec<String> {
             format!("line {} says {}, and the rules say otherwise", line.seq, line.was())
         }),
     );
+    rows.extend(proof.approvals().map(Checked::sentence));
     rows.extend(proof.unknown().map(|(line, why)| format!("line {} is unknown: {why}", line.seq)));
     rows
 }
 
-/// What is not known is not proved either.
+/// What is not known is not proved either, nor is an approval whose signer nobody knows where a list was given.
 pub fn is_proved(proof: &Proof) -> bool {
-    proof.different().next().is_none() && proof.unknown().next().is_none()
+    let is_known = proof.has_list;
+    let mut approvals = proof.approvals().map(|it| &it.holds);
+    let hold = approvals.all(|holds| match holds {
+        Holds::Yes => true,
+        Holds::Unlisted(_) => !is_known,
+        Holds::No(_) | Holds::Unknown(_) => false,
+    });
+    hold && proof.different().next().is_none() && proof.unknown().next().is_none()
 }

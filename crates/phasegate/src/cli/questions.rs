@@ -13,7 +13,8 @@ use phasegate_runtime::gate::{Asker, Found, Gate, GateError, Runs};
 use phasegate_runtime::project::Project;
 use phasegate_runtime::question::Question;
 use phasegate_runtime::words;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{Failed, Outcome, complete, event, session};
 use crate::{print, request};
@@ -51,13 +52,33 @@ pub struct Reply {
     json: bool,
 }
 
+/// A question, for programs.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Asked {
+    run: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    question: Option<String>,
+    /// None as long as nobody has answered.
+    answer: Option<String>,
+    /// Whether the question was taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    withdrawn: Option<bool>,
+}
+
+/// That a question is answered, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Replied {
+    run: String,
+    answered: bool,
+}
+
 /// Asks, and waits where that is wanted. Exit code 1 tells that nobody has answered in that time.
 pub fn ask(project: &Project, options: &Ask) -> Outcome {
     let gate = Gate::new(project);
     let caller = gate.caller()?;
     if caller.actor == Actor::Human {
         let message = "`ask-human` is for agents; `phasegate answer RUN \"…\"` answers one";
-        return Err(Failed(message.into()));
+        return Err(Failed::new(message.into()));
     }
     let asker = gate.asker(&caller, session())?;
     let found = match gate.asking_run(&asker, options.run.as_deref()) {
@@ -75,7 +96,8 @@ pub fn ask(project: &Project, options: &Ask) -> Outcome {
         let event = request::event("withdraw-question", &caller, session(), Json::object());
         let changed = gate.withdraw_question(&found, &event, &asker)?;
         let what = if changed { "has withdrawn its question" } else { "had no open question" };
-        say(options, &found, &json!({ "withdrawn": changed }), what);
+        let asked = Asked { withdrawn: Some(changed), ..Asked::default() };
+        say(options, &found, asked, what);
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(text) = &options.question {
@@ -86,7 +108,8 @@ pub fn ask(project: &Project, options: &Ask) -> Outcome {
         if options.seconds == 0 {
             let what = "has asked the person. Stop now, or go on with what does not need the answer: you get it with \
                         the next message, or from `phasegate ask-human --seconds 60`";
-            say(options, &found, &json!({ "question": text, "answer": null }), what);
+            let asked = Asked { question: Some(text.clone()), ..Asked::default() };
+            say(options, &found, asked, what);
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -107,20 +130,23 @@ fn wait(project: &Project, options: &Ask, found: &Found, asker: &Asker, event: &
         let now = gate.refreshed(found);
         if let Some(question) = gate.collect_answer(&now, event, asker)? {
             if options.json {
-                print::json(&json!({
-                    "run": found.id, "question": question.text, "answer": question.answer,
-                }));
+                print::json(&Asked {
+                    run: found.id.to_string(),
+                    question: Some(question.text),
+                    answer: question.answer,
+                    withdrawn: None,
+                });
             } else {
                 print::line(&told(&question));
             }
             return Ok(ExitCode::SUCCESS);
         }
         let Some(open) = now.ledger.open_question().filter(|_| gate.is_working(&now)) else {
-            return Err(Failed(format!("run {} has no open question", found.id)));
+            return Err(Failed::new(format!("run {} has no open question", found.id)));
         };
         if Instant::now() >= deadline {
-            let asked = json!({ "question": open.text, "answer": null });
-            say(options, found, &asked, "waits for the person, who has not answered yet");
+            let asked = Asked { question: Some(open.text.clone()), ..Asked::default() };
+            say(options, found, asked, "waits for the person, who has not answered yet");
             return Ok(ExitCode::FAILURE);
         }
         let left = deadline.saturating_duration_since(Instant::now());
@@ -132,11 +158,9 @@ fn told(question: &Question) -> String {
     words::answer_for_agent(&question.text, question.answer.as_deref().unwrap_or_default())
 }
 
-fn say(options: &Ask, found: &Found, facts: &serde_json::Value, what: &str) {
+fn say(options: &Ask, found: &Found, asked: Asked, what: &str) {
     if options.json {
-        let mut row = facts.clone();
-        row["run"] = json!(found.id);
-        print::json(&row);
+        print::json(&Asked { run: found.id.to_string(), ..asked });
     } else {
         print::line(&format!("Run {} {what}.", found.id));
     }
@@ -151,12 +175,12 @@ pub fn answer(project: &Project, options: &Reply) -> Outcome {
     let command = format!("`phasegate answer {}`", found.id);
     if let Err(why) = caller::must_be_human(&command) {
         // What an agent would have had the person say is not written down.
-        gate.refuse(&found, &super::event("answer"), "needs_human", &why)?;
-        return Err(Failed(why));
+        gate.refuse(&found, &super::event("answer"), "needs_human", &why.0)?;
+        return Err(why.into());
     }
     gate.answer_human(&found, &event, &options.answer)?;
     if options.json {
-        print::json(&json!({ "run": found.id, "answered": true }));
+        print::json(&Replied { run: found.id.to_string(), answered: true });
     } else {
         print::line(&format!(
             "Run {}: the agent gets your answer when it next goes on. If it has stopped, send it a message.",

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use phasegate_engine::workflow::{Does, Workflow};
-use phasegate_runtime::gate::Runs;
+use phasegate_runtime::gate::{GateError, Runs};
 use phasegate_runtime::project::Project;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -56,7 +56,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         (Ok(run), _) => (run.id.workflow.clone(), Some(run.id.name)),
         (Err(_), Some(workflow)) if options.run.is_none() => (workflow.clone(), None),
         (Err(error), _) => {
-            return Err(Failed(format!(
+            return Err(Failed::new(format!(
                 "{error}; `phasegate repl --workflow NAME` begins without a run"
             )));
         }
@@ -81,7 +81,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             }
             Err(ReadlineError::Interrupted) => print::line("(Ctrl-D ends.)"),
             Err(ReadlineError::Eof) => break,
-            Err(error) => return Err(Failed(error.to_string())),
+            Err(error) => return Err(Failed::new(error.to_string())),
         }
     }
     if let Some(history) = &history {
@@ -110,7 +110,7 @@ struct Session<'p> {
 impl<'p> Session<'p> {
     fn new(project: &'p Project, name: String, run: Option<String>) -> Result<Session<'p>, Failed> {
         let entry =
-            project.workflow(&name).ok_or_else(|| format!("there is no workflow {name:?}"))?;
+            project.workflow(&name).ok_or_else(|| GateError::UnknownWorkflow(name.clone()))?;
         let workflow = project.load(entry)?;
         let command = action::command(entry).no_binary_name(true).disable_help_flag(false);
         Ok(Session { project, name, workflow, command, run })

@@ -8,8 +8,11 @@ use clap::Args;
 use phasegate_engine::answer::Answer;
 use phasegate_engine::resolve::{Expressions, Overrides, resolve};
 use phasegate_engine::workflow::Workflow;
+use phasegate_runtime::approval::{Checked, Holds};
 use phasegate_runtime::gate::{Comparison, Decided, Found, Runs};
 use phasegate_runtime::project::Project;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::lint::{counted, named};
@@ -36,14 +39,71 @@ pub struct Options {
     json: bool,
 }
 
+/// What came of the lines of all runs, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    runs: usize,
+    decisions: usize,
+    same: usize,
+    /// The rules answer the same; the gate gave another answer, and what that rests on was not kept.
+    recorded: usize,
+    /// Lines that no rule was asked about.
+    notes: usize,
+    different: Vec<Changed>,
+    unknown: Vec<Unknown>,
+    /// Acts that are signed, or should be.
+    signatures: Vec<Signature>,
+}
+
+/// The signature of a line.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Signature {
+    run: String,
+    line: u64,
+    /// The action, who has signed it, and what is wrong with that.
+    told: String,
+    /// `yes`; `unlisted`, where the list of signers does not have the key now; `no`; `unknown`.
+    holds: &'static str,
+}
+
+/// A line that is decided otherwise.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Changed {
+    run: String,
+    line: u64,
+    at: String,
+    event: String,
+    /// What the rules answered then, and what they answer now.
+    was: Value,
+    now: Value,
+    /// `the answer`, `the text`, `what is done`, `the document`, `what the gate makes of it`.
+    differs: Vec<&'static str>,
+    /// A block or a refusal becomes an ALLOW.
+    opens: bool,
+    /// What the gate answered, where that was something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gate: Option<Value>,
+}
+
+/// A line of which it cannot be told.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Unknown {
+    run: String,
+    line: u64,
+    why: String,
+}
+
 /// What came of the lines of all runs.
 #[derive(Default)]
 struct Tally {
     runs: usize,
     same: usize,
+    /// The rules answer the same, and the gate gave another answer, which cannot be decided again.
+    recorded: usize,
     notes: usize,
     different: Vec<(String, Decided)>,
     unknown: Vec<(String, u64, String)>,
+    signatures: Vec<(String, Checked)>,
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
@@ -56,7 +116,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let run = shown_run(&gate, options.run.as_deref())?;
         if let Some(another) = another.as_ref().filter(|_| !is_meant(&run)) {
             let name = &another.name;
-            return Err(Failed(format!("run {} is not of workflow {name}", run.id)));
+            return Err(Failed::new(format!("run {} is not of workflow {name}", run.id)));
         }
         vec![run]
     };
@@ -70,14 +130,16 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         tally.show();
     }
     let opens = tally.different.iter().any(|(_, line)| line.opens());
-    Ok(if opens { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let is_forged = |(_, it): &(String, Checked)| matches!(it.holds, Holds::No(_));
+    let is_forged = tally.signatures.iter().any(is_forged);
+    Ok(if opens || is_forged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn another(project: &Project, what: &str) -> Result<Arc<Workflow>, Failed> {
     let bundle = named(project, what)?.bundle()?;
     let resolved = |overrides: &Overrides| {
         let resolved = resolve(&bundle, overrides, Expressions::Checked);
-        resolved.map_err(|found| Failed(found.render(print::colour_stderr())))
+        resolved.map_err(|found| Failed::new(found.render(print::colour_stderr())))
     };
     // A file may have any name; what is configured is configured for the workflow.
     let name = resolved(&Overrides::default())?.name;
@@ -88,8 +150,10 @@ impl Tally {
     fn add(&mut self, run: &str, lines: Vec<Decided>) {
         self.runs += 1;
         for line in lines {
+            self.signatures.extend(line.signature.clone().map(|it| (run.to_string(), it)));
             match &line.again {
                 Comparison::Unasked => self.notes += 1,
+                Comparison::Same if line.is_recorded => self.recorded += 1,
                 Comparison::Same => self.same += 1,
                 Comparison::Different { .. } => self.different.push((run.to_string(), line)),
                 Comparison::Unknown(why) => {
@@ -100,15 +164,24 @@ impl Tally {
     }
 
     fn decisions(&self) -> usize {
-        self.same + self.different.len() + self.unknown.len()
+        self.same + self.recorded + self.different.len() + self.unknown.len()
     }
 
     fn show(&self) {
         let (runs, decisions) = (counted(self.runs, "run"), counted(self.decisions(), "decision"));
         let (same, differ, unknown) = (self.same, self.different.len(), self.unknown.len());
+        let recorded = match self.recorded {
+            0 => String::new(),
+            recorded => format!(" · {recorded} recorded"),
+        };
         print::line(&format!(
-            "{runs}, {decisions}: {same} same · {differ} different · {unknown} unknown"
+            "{runs}, {decisions}: {same} same{recorded} · {differ} different · {unknown} unknown"
         ));
+        if self.recorded > 0 {
+            print::row(
+                "  recorded: the rules answer the same; what the gate made of it depends on more than was kept",
+            );
+        }
         let (opening, others): (Vec<_>, Vec<_>) =
             self.different.iter().partition(|(_, line)| line.opens());
         for (run, line) in opening.iter().chain(&others).take(MAX_LISTED) {
@@ -127,36 +200,57 @@ impl Tally {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             print::row(&format!("  unknown: {first}{more}: {why}"));
         }
+        for (run, signature) in &self.signatures {
+            print::row(&format!("  {run} {}", signature.sentence()));
+        }
         if !opening.is_empty() {
             let opening = counted(opening.len(), "decision");
             print::line(&format!("The gate would open: {opening}."));
         }
     }
 
-    fn to_json(&self) -> Value {
+    fn to_json(&self) -> Shown {
         let different = self.different.iter().filter_map(|(run, line)| {
             let Comparison::Different { now, what } = &line.again else { return None };
-            let mut row = json!({
-                "run": run, "line": line.seq, "at": line.at, "event": line.event,
-                "was": line.was(), "now": now, "differs": what, "opens": line.opens(),
-            });
-            if line.ruled.is_some() {
-                row["gate"] = json!(line.gave);
-            }
-            Some(row)
+            Some(Changed {
+                run: run.clone(),
+                line: line.seq,
+                at: line.at.to_string(),
+                event: line.event.clone(),
+                was: json!(line.was()),
+                now: json!(now),
+                differs: what.clone(),
+                opens: line.opens(),
+                gate: line.ruled.is_some().then(|| json!(line.gave)),
+            })
         });
         let unknown = self.unknown.iter();
-        let unknown =
-            unknown.map(|(run, line, why)| json!({ "run": run, "line": line, "why": why }));
-        json!({
-            "runs": self.runs,
-            "decisions": self.decisions(),
-            "same": self.same,
-            "notes": self.notes,
-            "different": different.collect::<Vec<_>>(),
-            "unknown": unknown.collect::<Vec<_>>(),
-        })
+        let unknown = unknown.map(|(run, line, why)| Unknown {
+            run: run.clone(),
+            line: *line,
+            why: why.clone(),
+        });
+        Shown {
+            runs: self.runs,
+            decisions: self.decisions(),
+            same: self.same,
+            recorded: self.recorded,
+            notes: self.notes,
+            different: different.collect(),
+            unknown: unknown.collect(),
+            signatures: self.signatures.iter().map(signature).collect(),
+        }
     }
+}
+
+fn signature((run, checked): &(String, Checked)) -> Signature {
+    let holds = match checked.holds {
+        Holds::Yes => "yes",
+        Holds::Unlisted(_) => "unlisted",
+        Holds::No(_) => "no",
+        Holds::Unknown(_) => "unknown",
+    };
+    Signature { run: run.clone(), line: checked.seq, told: checked.sentence(), holds }
 }
 
 /// What was answered and what would be, on a line.

@@ -10,8 +10,9 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use super::{
-    Failed, Outcome, accept, action, cancel, complete, doctor, jobs, lint, list, log, mutate, new,
-    owner, pause, status, test, verify, wait, why,
+    Failed, Outcome, accept, action, cancel, ci, complete, demo, doctor, draw, drive, eject, fleet,
+    init, jobs, lint, list, log, mutate, new, owner, pause, prove, prune, questions, replay,
+    status, store, test, trust, uninstall, verify, wait, why,
 };
 use crate::outcome::Failure;
 use crate::print::{self, Versioned};
@@ -43,10 +44,19 @@ const OUTPUTS: &[Output] = &[
     ("accept", written::<accept::Shown>),
     ("action", written::<action::Acted>),
     ("adopt", written::<owner::Shown>),
+    ("answer", written::<questions::Replied>),
+    ("ask-human", written::<questions::Asked>),
     ("cancel", written::<cancel::Shown>),
     ("check", written::<jobs::Checked>),
+    ("ci", written::<ci::Shown>),
+    ("demo", written::<demo::Shown>),
     ("doctor", written::<doctor::Shown>),
+    ("draw", written::<draw::Shown>),
+    ("drive", written::<drive::Shown>),
+    ("eject", written::<eject::Shown>),
     ("error", written::<Failure>),
+    ("fleet", written::<fleet::Shown>),
+    ("init", written::<init::Shown>),
     ("jobs", written::<jobs::Shown>),
     ("lint", written::<lint::Shown>),
     ("list", written::<list::Shown>),
@@ -54,12 +64,22 @@ const OUTPUTS: &[Output] = &[
     ("mutate", written::<mutate::Shown>),
     ("new", written::<new::Shown>),
     ("pause", written::<pause::Shown>),
+    ("prove", written::<prove::Shown>),
+    ("prune", written::<prune::Shown>),
     ("release", written::<owner::Shown>),
+    ("replay", written::<replay::Shown>),
     ("resume", written::<pause::Shown>),
     ("start", written::<action::Started>),
     ("status", written::<status::Shown>),
+    ("store-copy", written::<store::Transfer>),
+    ("store-migrate", written::<store::Migrated>),
+    ("store-status", written::<store::Shown>),
+    ("store-trust", written::<store::Consent>),
     ("test", written::<test::Shown>),
+    ("trust", written::<trust::Shown>),
+    ("uninstall", written::<uninstall::Shown>),
     ("verify", written::<verify::Shown>),
+    ("verify-proof", written::<prove::Verified>),
     ("wait", written::<wait::Shown>),
     ("why", written::<why::Shown>),
 ];
@@ -81,7 +101,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     }
     let entry = project.workflow(name).ok_or_else(|| {
         let known = OUTPUTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        Failed(format!(
+        Failed::new(format!(
             "there is no workflow {name:?}, and no command whose `--json` is called that\nhint: there are: {known}"
         ))
     })?;

@@ -1,5 +1,5 @@
-//! `phasegate simulate`: a run that nobody makes, step by step. The moves, the evidence and the decisions are those of
-//! `verify`; the person, or a script on stdin, chooses.
+//! `phasegate simulate`: a run that nobody makes, step by step, from its beginning or from a line of a journal. The moves, the
+//! evidence and the decisions are those of `verify`; the person, or a script on stdin, chooses.
 
 use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
@@ -7,11 +7,16 @@ use std::process::ExitCode;
 use clap::Args;
 use phasegate_engine::answer::Answer;
 use phasegate_engine::case::Cases;
-use phasegate_engine::draw::{Format, draw};
-use phasegate_engine::model::{Model, Move, Situation, Taken, Who, case_text};
-use phasegate_engine::step::Step;
+use phasegate_engine::draw::{Format, Walk, draw};
+use phasegate_engine::events::EventKind;
+use phasegate_engine::model::{
+    Model, Move, Situation, Start, Taken, Tried, Who, case_text, together,
+};
+use phasegate_engine::step::{Event, Step};
+use phasegate_engine::workflow::Workflow;
 use phasegate_runtime::catalog::Entry;
 use phasegate_runtime::config::Config;
+use phasegate_runtime::gate::{Recorded, Runs};
 use phasegate_runtime::project::Project;
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
@@ -23,13 +28,15 @@ use crate::print::{self, Paint, paint};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// A workflow or a definition file
+    /// A workflow, a definition file, or RUN@LINE: a line of a run's journal, with its evidence
     #[arg(add = complete::workflows())]
     name: String,
 }
 
 const HELP: &str = "\
-NUMBER       make that move
+NUMBER       make that move; so does its text
+write FILE: TEXT, remove FILE, say TEXT, set state.FIELD = JSON, change the tree
+             change a fact
 undo         take the last one back
 moves        list the moves again
 draw         draw the workflow, with the phase
@@ -39,21 +46,49 @@ save [NAME]  save it beside the workflow's other cases
 quit         end this; so does Ctrl-D";
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
+    let gate = Runs::new(project);
+    if let Some((run, line)) = options.name.rsplit_once('@')
+        && let Ok(line) = line.parse::<u64>()
+    {
+        let found = gate.run(run)?;
+        let recorded = gate.scene_of(&found, line)?;
+        let entry = lint::named(project, &found.id.workflow)?;
+        return go(&recorded.workflow, &entry, Some(&recorded));
+    }
     let entry = lint::named(project, &options.name)?;
     // As it is written, as cases are run.
     let workflow = entry.load(&Config::default())?;
-    let model = Model::new(&workflow, &Cases::of(&entry.bundle()?));
+    go(&workflow, &entry, None)
+}
+
+fn go(workflow: &Workflow, entry: &Entry, recorded: Option<&Recorded>) -> Outcome {
+    let model = Model::new(workflow, &Cases::of(&entry.bundle()?));
     let mut lines = Lines::new()?;
-    let starts = model.starts();
-    let Some(start) = choose(&mut lines, "How does it begin?", &starts, |(name, situation)| {
-        let text = situation.document.to_text(None);
-        format!("{name}: {}", short(text.trim_end()))
-    })?
-    else {
-        return Err(Failed("no run of it could be begun".into()));
-    };
-    let mut session = Session { model: &model, entry: &entry, past: vec![(start.1.clone(), None)] };
-    session.list();
+    let mut session = Session { model: &model, entry, event: None, past: Vec::new() };
+    if let Some(recorded) = recorded {
+        let (situation, event) = model.recorded(&recorded.scene, &recorded.document);
+        session.event = Some(event.clone());
+        session.past.push((situation, None));
+        print::line(&format!("Line {}, {event}, was answered: {}", recorded.line, recorded.answer));
+        session.make(&event, &mut lines)?;
+        session.past.truncate(2);
+    } else {
+        let starts = model.starts();
+        let Some(start) = choose(
+            &mut lines,
+            "How does it begin?",
+            &starts,
+            |Start { name, situation, .. }| {
+                let text = situation.document.to_text(None);
+                format!("{name}: {}", short(text.trim_end()))
+            },
+        )?
+        else {
+            return Err(Failed::new("no run of it could begin".into()));
+        };
+        session.past.push((start.situation.clone(), None));
+        session.list();
+    }
     while let Some(line) = lines.next(&session.prompt())? {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
@@ -68,7 +103,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             ["moves"] => session.list(),
             ["draw"] => {
                 let phase = model.phase(session.here());
-                print::out(&draw(&workflow, Format::Text, Some(&phase)));
+                print::out(&draw(workflow, Format::Text, Some(&Walk::at(&phase))));
             }
             ["state"] => session.state(),
             ["case"] => match session.case("what it is about") {
@@ -76,14 +111,10 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
                 None => print::note("nothing was decided yet"),
             },
             ["save", name @ ..] => session.save(&name.join("-"))?,
-            [number] if number.parse::<usize>().is_ok() => {
-                let number: usize = number.parse().unwrap_or_default();
-                match session.moves().into_iter().nth(number.wrapping_sub(1)) {
-                    Some(step) => session.make(&step, &mut lines)?,
-                    None => print::note(&format!("there is no move {number}")),
-                }
-            }
-            _ => print::note(&format!("{line:?} is not a move; `help` lists what can be said")),
+            _ => match session.meant(line.trim()) {
+                Ok(step) => session.make(&step, &mut lines)?,
+                Err(why) => print::note(&why),
+            },
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -92,6 +123,8 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
 struct Session<'m> {
     model: &'m Model<'m>,
     entry: &'m Entry,
+    /// The event of the line that it began with.
+    event: Option<Move>,
     /// The situations so far, each with what has led to it.
     past: Vec<(Situation, Option<Box<Taken>>)>,
 }
@@ -110,17 +143,48 @@ impl Session<'_> {
     fn moves(&self) -> Vec<Move> {
         let here = self.here();
         let mut moves = self.model.events(here);
+        let is_listed = |event: &Move| moves.iter().any(|it| it.to_string() == event.to_string());
+        if let Some(event) = self.event.as_ref().filter(|event| !is_listed(event)) {
+            moves.insert(0, event.clone());
+        }
         let mut queries: Vec<String> = Vec::new();
-        moves.retain(|step| {
-            let Move::Event(event) = step else { return true };
+        let mut decide = |event: &Event| {
             let decided = self.model.decide(here, event);
             queries.extend(decided.readings.iter().map(|it| it.query.clone()));
-            !(decided.unheard && step.is_action())
+            let is_heard = !decided.unheard || event.kind() != EventKind::Action;
+            (is_heard, is_heard && !matches!(decided.answer, Answer::Deny { .. }))
+        };
+        let mut tried: Vec<Tried> = Vec::new();
+        for step in moves {
+            let Move::Event(event) = &step else { continue };
+            if let (true, accepted) = decide(event) {
+                tried.push((step, accepted));
+            }
+        }
+        let mut more = Vec::new();
+        together(&tried, |event| {
+            let accepted = decide(&event).1;
+            more.push(Move::Event(event));
+            accepted
         });
+        let mut moves: Vec<Move> = tried.into_iter().map(|(step, _)| step).chain(more).collect();
         queries.sort();
         queries.dedup();
         moves.extend(self.model.changes(here, &queries));
         moves
+    }
+
+    /// The move that was typed: by its number, by its text, or a change of a fact.
+    fn meant(&self, typed: &str) -> Result<Move, String> {
+        let mut moves = self.moves().into_iter();
+        if let Ok(number) = typed.parse::<usize>() {
+            let meant = moves.nth(number.wrapping_sub(1));
+            return meant.ok_or_else(|| format!("there is no move {number}"));
+        }
+        let listed = moves.find(|step| step.typed() == typed || step.to_string() == typed);
+        listed
+            .or_else(|| Move::parse(typed))
+            .ok_or_else(|| format!("{typed:?} is not a move; `help` lists the commands"))
     }
 
     fn list(&self) {
@@ -137,7 +201,7 @@ impl Session<'_> {
 
     fn make(&mut self, step: &Move, lines: &mut Lines) -> Result<(), Failed> {
         let ways = self.model.take(self.here(), step);
-        let asked = "What do the jobs say that it waits for?";
+        let asked = "What do the jobs report that it waits for?";
         let Some(taken) = choose(lines, asked, &ways, |way| way.jobs.join(", "))? else {
             return Ok(());
         };
@@ -156,8 +220,9 @@ impl Session<'_> {
         for (path, text) in &world.files {
             print::row(&format!("file {path}: {}", short(text.trim_end())));
         }
-        for (name, ok) in &world.checks {
-            print::row(&format!("check {name}: {}", if *ok { "passed" } else { "failed" }));
+        for (name, result) in &world.checks {
+            let word = if result.ok { "passed" } else { "failed" };
+            print::row(&format!("check {name}: {word}"));
         }
         if let Some(message) = &world.message {
             print::row(&format!("last message: {}", short(message)));
@@ -173,7 +238,7 @@ impl Session<'_> {
     fn save(&self, name: &str) -> Result<(), Failed> {
         let name = if name.is_empty() { "simulated" } else { name };
         if name.contains(['/', '\\']) {
-            return Err(Failed(format!("{name:?} is not the name of a file")));
+            return Err(Failed::new(format!("{name:?} is not the name of a file")));
         }
         match (self.case(name), self.entry.cases()) {
             (None, _) => print::note("nothing was decided yet"),
@@ -220,7 +285,9 @@ fn choose<'t, T>(
         print::row(&format!("  {:>3}  {}", index + 1, shown(item)));
     }
     while let Some(line) = lines.next("which> ")? {
-        match line.trim().parse::<usize>().ok().and_then(|it| items.get(it.wrapping_sub(1))) {
+        let number = line.trim().parse::<usize>().ok();
+        let named = || items.iter().find(|item| shown(item) == line.trim());
+        match number.and_then(|it| items.get(it.wrapping_sub(1))).or_else(named) {
             Some(item) => return Ok(Some(item)),
             None => print::note(&format!("choose a number from 1 to {}", items.len())),
         }
@@ -247,7 +314,7 @@ impl Lines {
         if std::io::stdin().is_terminal() {
             let config = LineConfig::builder().auto_add_history(true).build();
             let editor = Editor::with_history(config, MemHistory::new())?;
-            print::line("`help` lists what can be said, Ctrl-D quits.");
+            print::line("`help` lists the commands, Ctrl-D quits.");
             return Ok(Lines::Terminal(Box::new(editor)));
         }
         Ok(Lines::Script(std::io::stdin().lock().lines()))
@@ -260,7 +327,7 @@ impl Lines {
                     Ok(line) => return Ok(Some(line)),
                     Err(ReadlineError::Interrupted) => print::line("(Ctrl-D ends.)"),
                     Err(ReadlineError::Eof) => return Ok(None),
-                    Err(error) => return Err(Failed(error.to_string())),
+                    Err(error) => return Err(Failed::new(error.to_string())),
                 }
             },
             Lines::Script(lines) => {

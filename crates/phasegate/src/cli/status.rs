@@ -9,22 +9,29 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
+use phasegate_engine::draw::{Format, draw};
 use phasegate_engine::step::Actor;
 use phasegate_runtime::condition::Condition;
 use phasegate_runtime::fault_log;
 use phasegate_runtime::gate::{Found, LEASE, Listed, Report, Runs, StandingGate};
+use phasegate_runtime::governor::Used;
 use phasegate_runtime::project::Project;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Failed, Outcome, complete, event, when};
+use super::{Failed, Outcome, complete, draw, event, when};
 use crate::openings;
 use crate::print::{self, Paint, paint};
 
 /// Whether the hook fires: a run without one holds nobody.
-fn armed(run: &Found) -> String {
-    match (run.ledger.session.fired, run.ledger.started_at) {
+pub fn armed(run: &Found) -> String {
+    armed_since(run.ledger.session.fired, run.ledger.started_at)
+}
+
+/// The same, by when the hook last fired and when the run began.
+pub fn armed_since(fired: Option<Timestamp>, started: Option<Timestamp>) -> String {
+    match (fired, started) {
         (Some(fired), _) if Timestamp::now().duration_since(fired) < LEASE => {
             format!("the hook fired {}", when::ago(fired))
         }
@@ -186,7 +193,10 @@ fn page(project: &Project, gate: &Runs, seen: &Seen, options: &Options) -> Strin
     }
     let width = seen.runs.iter().map(|run| run.id.to_string().len()).max().unwrap_or(0);
     let texts = seen.runs.iter().map(|run| of_run(project, gate, run, width, options.verbose));
-    let texts: Vec<String> = texts.collect();
+    let mut texts: Vec<String> = texts.collect();
+    if let (Some(_), [run]) = (&options.run, seen.runs.as_slice()) {
+        texts.extend(drawn(gate, run));
+    }
     let mut foot = String::new();
     for opening in &openings(project) {
         let warning = paint(Paint::Red, "the gate is open:");
@@ -211,6 +221,14 @@ fn page(project: &Project, gate: &Runs, seen: &Seen, options: &Options) -> Strin
         let _ = writeln!(page, "{left_out} more; `phasegate status --all` shows them.");
     }
     page + &foot
+}
+
+/// The phases of a run, with where it is and has been; nothing where the terminal is too narrow for it.
+fn drawn(gate: &Runs, run: &Found) -> Option<String> {
+    let workflow = gate.workflow_of(run).ok()?;
+    let walk = draw::walk(gate, run, &gate.report(run));
+    let drawn = draw(&workflow, Format::Text, Some(&walk));
+    print::fits(&drawn).then(|| format!("\n{drawn}"))
 }
 
 /// Lines of the screen that are left for the prompt and for what is said beside the page.
@@ -239,6 +257,12 @@ fn gate_row(gate: &StandingGate) -> Value {
     json!({ "gate": gate.name, "stands": gate.stands(), "about": gate.about, "told": gate.sentence() })
 }
 
+/// The document of a run that has no file which one could read.
+fn kept_state(gate: &Runs, run: &Found) -> Option<Value> {
+    let document = gate.document(run).ok().filter(|_| run.is_in_store())?;
+    serde_json::from_str(&document.to_text(None)).ok()
+}
+
 /// A run as a row for programs.
 fn row(project: &Project, gate: &Runs, run: &Found, report: &Report) -> Value {
     let session = &run.ledger.session;
@@ -246,6 +270,7 @@ fn row(project: &Project, gate: &Runs, run: &Found, report: &Report) -> Value {
         "run": run.id,
         "workflow": run.id.workflow,
         "document": run.place,
+        "state": kept_state(gate, run),
         "phase": report.phase,
         "condition": report.condition,
         "problem": report.problem,
@@ -262,7 +287,7 @@ fn row(project: &Project, gate: &Runs, run: &Found, report: &Report) -> Value {
         "limits": project.config.limits(&run.id.workflow),
         "decisions": run.ledger.position.seq,
         "last": session.last.as_ref().map(|last| json!({
-            "at": last.at, "event": last.event, "answer": last.answer,
+            "at": last.at, "event": last.event, "answer": last.answer, "signed": last.signed,
         })),
     })
 }
@@ -289,7 +314,9 @@ fn facts(project: &Project, run: &Found, report: &Report, verbose: bool) -> Vec<
     let mut facts = vec![run.place.clone()];
     if let Some(last) = &run.ledger.session.last {
         let answer = paint(Paint::of(&last.answer), &last.answer.to_string());
-        facts.push(format!("last answer {answer} {}", when::ago(last.at)));
+        let signed = last.signed.as_ref().map(|signed| format!(", {signed}"));
+        let signed = signed.unwrap_or_default();
+        facts.push(format!("last answer {answer} {}{signed}", when::ago(last.at)));
         facts.extend(used(project, run, verbose));
     }
     if !report.condition.is_over() {
@@ -305,24 +332,15 @@ fn times(count: u64) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
 }
 
-/// What a run has used of its limits: what is more than half used, or all of it.
+/// What a run has used of its limits: what is more than half used or not known, or all of it.
 fn used(project: &Project, run: &Found, verbose: bool) -> Vec<String> {
     let (tally, limits) = (&run.ledger.work.tally, project.config.limits(&run.id.workflow));
-    let counted = [
-        (tally.blocks, limits.blocks, "blocks"),
-        (tally.blocks_in_a_row, limits.blocks_in_a_row, "blocks in a row"),
-        (tally.seconds / 60, limits.minutes, "minutes of work"),
-        (tally.reviews, limits.reviews, "reviews"),
-        (tally.micro_dollars / 1_000_000, limits.dollars, "dollars"),
-    ];
-    let shown = |(count, limit, what): (u64, Option<u64>, &str)| match limit {
-        Some(limit) if limit > 0 && (verbose || count.saturating_mul(2) > limit) => {
-            Some(format!("{count} of {limit} {what}"))
-        }
-        None | Some(0) if verbose => Some(format!("{count} {what}")),
-        _ => None,
+    // A limit on what is not known does not hold.
+    let is_near = |used: &Used| {
+        used.limit.is_some_and(|limit| used.count.saturating_mul(2) > limit || used.is_unknown)
     };
-    counted.into_iter().filter_map(shown).collect()
+    let used = tally.used(&limits).into_iter().filter(|used| verbose || is_near(used));
+    used.map(|used| used.to_string()).collect()
 }
 
 /// What somebody should know about a run, a line each.

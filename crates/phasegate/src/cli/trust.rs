@@ -11,19 +11,26 @@ use phasegate_engine::job::{Gives, Rights};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::Actor;
 use phasegate_engine::workflow::{CommandLine, JobSpec, TextId, Workflow};
+use phasegate_runtime::approval::List;
 use phasegate_runtime::catalog::Origin;
 use phasegate_runtime::gate::Runs;
 use phasegate_runtime::project::Project;
 use phasegate_runtime::{caller, jobs, trust};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{Failed, Outcome, complete};
 use crate::print;
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct Options {
     /// The workflow
-    #[arg(add = complete::workflows())]
-    workflow: String,
+    #[arg(add = complete::workflows(), required_unless_present = "signers")]
+    workflow: Option<String>,
+    /// Consent to the list of signers of this project, whose signatures count as those of people
+    #[arg(long, conflicts_with = "workflow")]
+    signers: bool,
     /// Take the consent back
     #[arg(long)]
     revoke: bool,
@@ -33,20 +40,44 @@ pub struct Options {
     /// Consent without being asked
     #[arg(long, conflicts_with_all = ["show", "revoke"])]
     yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was consented to, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// The workflow; the path of the list, where it is one of signers.
+    workflow: String,
+    /// Whether it may do that now.
+    trusted: bool,
+    /// What the workflow, and open runs that keep to an earlier definition, run and write; the entries of a list of
+    /// signers.
+    does: Vec<String>,
+    /// It holds every session here without being started.
+    stands: bool,
 }
 
 /// What is consented to, quoted, so that no character in it can hide another.
-fn show(root: &Path, workflow: &Workflow) {
-    let mut shown = HashSet::new();
-    for deed in workflow.deeds() {
-        let line = words(root, workflow, deed);
-        // Many rules write the same file.
-        if shown.insert(line.clone()) {
-            print::line(&format!("  {line}"));
-        }
-    }
-    for (name, value) in &workflow.constants {
-        print::line(&format!("  with {name} = {}", value.to_text(None).trim_end()));
+fn deeds(root: &Path, workflow: &Workflow) -> Vec<String> {
+    let mut known = HashSet::new();
+    let deeds = workflow.deeds().map(|deed| words(root, workflow, deed));
+    // Many rules write the same file.
+    let deeds = deeds.filter(|line| known.insert(line.clone()));
+    let constants = workflow.constants.iter();
+    let constants =
+        constants.map(|(name, value)| format!("with {name} = {}", value.to_text(None).trim_end()));
+    let signed = workflow.actions.iter().filter(|action| action.signed);
+    let signed = signed.map(|action| {
+        format!("takes {:?} only with a signature (`trust --signers` shows whose)", action.name)
+    });
+    deeds.collect::<Vec<_>>().into_iter().chain(constants).chain(signed).collect()
+}
+
+fn show(deeds: &[String]) {
+    for line in deeds {
+        print::line(&format!("  {line}"));
     }
 }
 
@@ -69,7 +100,12 @@ fn words(root: &Path, workflow: &Workflow, deed: Deed) -> String {
                     }
                 },
             };
-            format!("{} {}: {run}{}", job.kind, job.name, writes.unwrap_or_default())
+            let labels = job.labels.as_ref().filter(|labels| !labels.is_empty());
+            let labels = labels.map(|labels| {
+                format!(" (also on other machines of a store that have {})", labels.join(", "))
+            });
+            let (writes, labels) = (writes.unwrap_or_default(), labels.unwrap_or_default());
+            format!("{} {}: {run}{writes}{labels}", job.kind, job.name)
         }
         Deed::Write(place) => format!("writes {:?}", text(place)),
         Deed::Move(from, to) => format!("moves {:?} to {:?}", text(from), text(to)),
@@ -121,9 +157,19 @@ fn resolved(workflow: &Workflow, text: &str) -> String {
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
-    let name = &options.workflow;
+    print::aside_for(options.json);
+    let Some(name) = &options.workflow else { return signers(project, options) };
     let gate = Runs::new(project);
     let workflow = gate.workflow(name)?;
+    let mut does = deeds(&project.root, &workflow);
+    let entry = project.workflow(name).filter(|entry| entry.stands(&project.config));
+    let tell = |trusted: bool, does: &[String]| {
+        let (workflow, does, stands) = (name.clone(), does.to_vec(), entry.is_some());
+        if options.json {
+            print::json(&Shown { workflow, trusted, does, stands });
+        }
+        Ok(ExitCode::SUCCESS)
+    };
     let origin = project.workflow(name).map(|entry| entry.origin.clone());
     let path = match origin {
         Some(Origin::File(path)) => path,
@@ -136,19 +182,22 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         }
         let said = if was { "is no longer trusted" } else { "was not trusted" };
         print::line(&format!("Workflow {name} {said}."));
-        return Ok(ExitCode::SUCCESS);
+        return tell(false, &does);
     }
     let stands = gate.lacks_consent_to_stand(name);
     if gate.is_trusted(&workflow) && !stands && !options.show {
         print::line(&format!(
             "Workflow {name} needs no consent: it is trusted already, or it runs and writes nothing."
         ));
-        return Ok(ExitCode::SUCCESS);
+        return tell(true, &does);
     }
     let shown = path.strip_prefix(&project.root).unwrap_or(&path);
     print::line(&format!("Workflow {name} ({}):", shown.display()));
-    show(&project.root, &workflow);
-    let entry = project.workflow(name).filter(|entry| entry.stands(&project.config));
+    show(&does);
+    if let Some(labels) = project.config.labels(name).filter(|labels| !labels.is_empty()) {
+        let labels = labels.join(", ");
+        print::line(&format!("  runs its jobs on other machines of a store that have {labels}"));
+    }
     if entry.is_some() {
         print::line("  holds every session here that changes files, without being started");
     }
@@ -161,24 +210,62 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         .collect();
     for (run, kept) in &kept {
         print::line(&format!("Run {} still follows an earlier definition:", run.id));
-        show(&project.root, kept);
+        let kept = deeds(&project.root, kept);
+        show(&kept);
+        does.extend(kept);
     }
     if options.show {
-        return Ok(ExitCode::SUCCESS);
+        return tell(gate.is_trusted(&workflow) && !stands, &does);
     }
-    caller::must_be_human("consenting to commands").map_err(Failed)?;
+    caller::must_be_human("consenting to commands")?;
     if !options.yes && !is_wanted()? {
-        return Err(Failed("you did not consent, so nothing of it will run".into()));
+        return Err(Failed::new("you did not consent, so nothing of it will run".into()));
     }
     trust::trust(&project.root, &path, &workflow.identity)?;
-    if let Some(entry) = entry {
+    if let Some(entry) = &entry {
         trust::trust(&project.root, &path, &entry.standing_identity(&project.config)?)?;
     }
     for (_, kept) in &kept {
         trust::trust(&project.root, &path, &kept.identity)?;
     }
     print::line("It is trusted as it is now. After a change it needs your consent again.");
-    Ok(ExitCode::SUCCESS)
+    tell(true, &does)
+}
+
+/// Consents to the list of signers.
+fn signers(project: &Project, options: &Options) -> Outcome {
+    let list = List::of(project)?;
+    let shown = list.path.strip_prefix(&project.root).unwrap_or(&list.path).display().to_string();
+    let tell = |trusted: bool| {
+        let (workflow, does) = (shown.clone(), list.entries());
+        if options.json {
+            print::json(&Shown { workflow, trusted, does, stands: false });
+        }
+        Ok(ExitCode::SUCCESS)
+    };
+    if options.revoke {
+        let was = trust::distrust(&project.root, &list.identity())?;
+        let said = if was { "is no longer trusted" } else { "was not trusted" };
+        print::line(&format!("The list of signers {shown} {said}."));
+        return tell(false);
+    }
+    let is_trusted = list.is_trusted(&project.root);
+    if is_trusted && !options.show {
+        print::line(&format!("The list of signers {shown} is trusted already."));
+        return tell(true);
+    }
+    print::line(&format!("Whose signatures count ({shown}):"));
+    show(&list.entries());
+    if options.show {
+        return tell(is_trusted);
+    }
+    caller::must_be_human("consenting to signers")?;
+    if !options.yes && !is_wanted()? {
+        return Err(Failed::new("you did not consent, so no signature counts".into()));
+    }
+    trust::trust(&project.root, &list.path, &list.identity())?;
+    print::line("It is trusted as it is now. After a change it needs your consent again.");
+    tell(true)
 }
 
 /// Asks the person at the terminal.

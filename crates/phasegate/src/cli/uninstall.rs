@@ -10,11 +10,13 @@ use phasegate_clients::{CLIENTS, Client, splice};
 use phasegate_engine::bom;
 use phasegate_runtime::jobs;
 use phasegate_runtime::project::Project;
-use phasegate_runtime::{caller, outside, remains};
+use phasegate_runtime::{caller, filesystem, outside, remains};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::init::{self, Installed, Scope, client_parser, which_client, write};
+use super::init::{self, Change, Installed, Scope, client_parser, which_client, write};
 use super::{Failed, Outcome, lint};
-use crate::print::{self, Paint, paint};
+use crate::print;
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
@@ -34,11 +36,23 @@ pub struct Options {
     /// Only show what would be done
     #[arg(long)]
     print: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was taken away, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// Whether it was removed, or only shown.
+    removed: bool,
+    changes: Vec<Change>,
 }
 
 pub fn run(project: &Project, options: &Options) -> Outcome {
+    print::aside_for(options.json);
     let scope = Scope::of(project, options.user)?;
-    let kept = if options.purge { kept(project, options)? } else { Vec::new() };
+    let kept = if options.purge { kept(project, options, &scope)? } else { Vec::new() };
     let found = from_settings(&scope, options)?;
     if !options.purge {
         print::line(match (found, options.print) {
@@ -47,17 +61,17 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             (true, false) if scope.whose == Whose::User => "Done.",
             (true, false) => "Done. The project's own `.phasegate/` stays; `--purge` removes it.",
         });
-        return Ok(ExitCode::SUCCESS);
+        return Ok(told(&scope, options));
     }
     if options.print {
         print::line("Nothing was removed. Run it without --print to remove this.");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(told(&scope, options));
     }
     let mut failed = Vec::new();
     for path in &kept {
         // Another process may have been faster.
         if path.symlink_metadata().is_ok()
-            && let Err(error) = remains::remove(path)
+            && let Err(error) = filesystem::remove(path)
         {
             failed.push(format!("cannot remove {}: {error}", path.display()));
         }
@@ -67,21 +81,29 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         remove_empty(path, &project.root);
     }
     if !failed.is_empty() {
-        return Err(Failed(failed.join("\nerror: ")));
+        return Err(Failed::new(failed.join("\nerror: ")));
     }
     print::line("Done.");
-    Ok(ExitCode::SUCCESS)
+    Ok(told(&scope, options))
+}
+
+fn told(scope: &Scope, options: &Options) -> ExitCode {
+    if options.json {
+        let changes = scope.changes.take();
+        print::json(&Shown { removed: !options.print, changes });
+    }
+    ExitCode::SUCCESS
 }
 
 /// What was kept and goes: it is listed, and the person is asked.
-fn kept(project: &Project, options: &Options) -> Result<Vec<PathBuf>, Failed> {
+fn kept(project: &Project, options: &Options, scope: &Scope) -> Result<Vec<PathBuf>, Failed> {
     if !options.print {
-        caller::must_be_human("removing what was kept").map_err(Failed)?;
+        caller::must_be_human("removing what was kept")?;
     }
     let alive = jobs::alive(&project.root).len();
     if alive > 0 && !options.user && !options.print {
         let jobs = lint::counted(alive, "job");
-        return Err(Failed(format!(
+        return Err(Failed::new(format!(
             "{jobs} still running here: `phasegate jobs` shows how to end one"
         )));
     }
@@ -94,7 +116,7 @@ fn kept(project: &Project, options: &Options) -> Result<Vec<PathBuf>, Failed> {
     };
     for path in &kept {
         let shown = path.strip_prefix(&project.root).unwrap_or(path);
-        print::line(&format!("{} {}", paint(Paint::Red, "remove"), shown.display()));
+        scope.tell("remove", &shown.display().to_string(), None);
     }
     if kept.is_empty() {
         print::line("Nothing was kept.");
@@ -103,13 +125,13 @@ fn kept(project: &Project, options: &Options) -> Result<Vec<PathBuf>, Failed> {
         return Ok(kept);
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Failed("nobody can be asked here: add --yes".into()));
+        return Err(Failed::new("nobody can be asked here: add --yes".into()));
     }
     print::ask("Remove all of that, for good? [y/N] ");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-        return Err(Failed("nothing was removed".into()));
+        return Err(Failed::new("nothing was removed".into()));
     }
     Ok(kept)
 }
@@ -127,14 +149,14 @@ fn from_settings(scope: &Scope, options: &Options) -> Result<bool, Failed> {
         for settings in files {
             match remove(scope, client, &settings, &mut installed, options.print) {
                 Ok(done) => found |= done,
-                Err(Failed(why)) => problems.push(why),
+                Err(failed) => problems.push(failed.message),
             }
         }
     }
     if !options.print {
         scope.keep(&installed)?;
     }
-    if problems.is_empty() { Ok(found) } else { Err(Failed(problems.join("\nerror: "))) }
+    if problems.is_empty() { Ok(found) } else { Err(Failed::new(problems.join("\nerror: "))) }
 }
 
 fn remove(
@@ -150,10 +172,21 @@ fn remove(
     let own = scope.short(&settings.path);
     let noted = installed.files.iter().position(|file| file.path == own);
     let note = noted.map(|at| &installed.files[at]);
-    let is_noted = note.is_some_and(|file| file.created.as_ref() == Some(&before));
+    let mut after = before.clone();
+    // Exactly what was put in, where that is still there; else whatever is ours.
+    for text in note.iter().flat_map(|file| file.texts.iter().rev()) {
+        if after.matches(text.as_str()).count() == 1 {
+            let without = after.replacen(text.as_str(), "", 1);
+            // Somebody may have written something behind it meanwhile.
+            if settings.is_valid(&without) {
+                after = without;
+            }
+        }
+    }
+    let is_noted = note.is_some_and(|file| file.created.as_ref() == Some(&after));
     let is_whole = is_noted || settings.is_own(&before);
     if is_whole {
-        print::line(&format!("{} {shown} ({title})", paint(Paint::Red, "remove")));
+        scope.tell("remove", &shown, Some(title));
         if !only_print {
             match note.and_then(|file| file.blank.clone()) {
                 Some(blank) => write(&settings.path, &blank)?,
@@ -166,25 +199,14 @@ fn remove(
         }
         return Ok(true);
     }
-    // Exactly what was put in, where that is still there; else whatever is ours.
-    let mut after = before.clone();
-    for text in note.iter().flat_map(|file| file.texts.iter().rev()) {
-        if after.matches(text.as_str()).count() == 1 {
-            let without = after.replacen(text.as_str(), "", 1);
-            // Somebody may have written something behind it meanwhile.
-            if settings.is_valid(&without) {
-                after = without;
-            }
-        }
-    }
     let mark = after.len() - bom::strip(&after).len();
     let rest = splice::without(&after[mark..], settings)
-        .map_err(|why| Failed(format!("{shown} cannot be changed: {why}")))?;
+        .map_err(|why| Failed::new(format!("{shown} cannot be changed: {why}")))?;
     let after = format!("{}{rest}", &after[..mark]);
     if after == before {
         return Ok(false);
     }
-    print::line(&format!("{} {shown} ({title})", paint(Paint::Yellow, "change")));
+    scope.tell("change", &shown, Some(title));
     if !only_print {
         write(&settings.path, &after)?;
         installed.files.retain(|file| file.path != own);

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use phasegate_clients::outside;
-use phasegate_engine::verify::{DECISIONS, Finding, Report, Severity, verify};
+use phasegate_engine::verify::{DECISIONS, Finding, Report, Seen, Severity, verify};
 use phasegate_runtime::config::Config;
 use phasegate_runtime::project::Project;
 use schemars::JsonSchema;
@@ -53,9 +53,24 @@ struct Verified {
     decisions: usize,
     /// Steps that were seen to end a run as `done`.
     successes: usize,
+    /// Kinds of situations that were seen, without names, texts and large numbers.
+    kinds: usize,
+    /// Rules that have fired.
+    fired: usize,
+    /// Rules that have not, by label.
+    unfired: Vec<String>,
+    /// Phases to which no run has come.
+    unreached: Vec<String>,
+    /// Situations that were reached, but not looked at.
+    left: usize,
+    /// What was looked up of which only a few values were tried.
+    sampled: Vec<&'static str>,
+    /// Constants that are empty and were configured for a second look.
+    configured: Vec<String>,
     /// Whether all that can happen was looked at.
     complete: bool,
-    /// `severity`, `code`, `message`, `file`, `line`, `there`, `hint`, `path`, `case`, `saved`.
+    /// `severity`, `code`, `message`, `file`, `line`, `there`, `hint`, `path`,
+    /// `script` (what leads there, typed into `simulate`), `case`, `saved`.
     findings: Vec<Value>,
     /// What holds of every run that was looked at.
     proved: Vec<String>,
@@ -91,7 +106,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         if options.write && folder.is_none() && report.is_bad() {
             let name = &entry.name;
             print::note(&format!(
-                "note: {name} is built in, so that its cases cannot be saved; `phasegate eject {name}` makes \
+                "note: {name} is built in, so its cases cannot be saved; `phasegate eject {name}` makes \
                  it yours"
             ));
         }
@@ -123,7 +138,7 @@ pub(super) fn save(folder: &Path, name: &str, case: &str) -> Result<PathBuf, Fai
             Ok(_) | Err(_) => {}
         }
     }
-    Err(Failed("no name is free for the case".into()))
+    Err(Failed::new("no name is free for the case".into()))
 }
 
 fn place(report: &Report, found: &Finding) -> (String, usize) {
@@ -145,6 +160,7 @@ fn as_json(name: &str, report: &Report, written: &[Option<PathBuf>]) -> Verified
             "severity": severity, "code": found.code, "message": found.message, "file": file,
             "line": line, "there": found.there, "hint": found.hint,
             "path": found.witness.as_ref().map(|it| &it.path),
+            "script": found.witness.as_ref().map(|it| &it.script),
             "case": found.witness.as_ref().map(|it| &it.case), "saved": saved,
         })
     });
@@ -156,6 +172,13 @@ fn as_json(name: &str, report: &Report, written: &[Option<PathBuf>]) -> Verified
         states: report.states,
         decisions: report.decisions,
         successes: report.successes,
+        kinds: report.seen.kinds,
+        fired: report.seen.fired,
+        unfired: report.seen.unfired.clone(),
+        unreached: report.seen.unreached.clone(),
+        left: report.seen.left,
+        sampled: report.seen.sampled.clone(),
+        configured: report.seen.configured.clone(),
         complete: report.complete,
         findings: findings.collect(),
         proved: report.proved.clone(),
@@ -202,11 +225,46 @@ fn show(name: &str, report: &Report, written: &[Option<PathBuf>], options: &Opti
         let notes = lint::counted(notes, "note");
         print::row(&format!("  {notes} about rules between which the order decides (--all)"));
     }
-    if !report.complete && report.successes == 0 {
-        print::row("  no run was seen that ends as `done`: nothing is known about success");
+    if !report.complete {
+        bounds(report);
     }
     if !report.proved.is_empty() {
-        let word = if report.complete { "proved" } else { "held in all that was seen" };
+        let word = match report.seen.left {
+            _ if report.complete => "proved",
+            0 => "proved for the values that were tried",
+            _ => "held in everything that was explored",
+        };
         print::row(&format!("  {}  {}", paint(Paint::Green, word), report.proved.join(" · ")));
+    }
+}
+
+/// What was seen of a definition that was not looked at completely, and what was left out.
+fn bounds(report: &Report) {
+    let Seen { kinds, fired, unfired, unreached, left, sampled, configured } = &report.seen;
+    let (phases, rules, decisions) = (report.phases, report.rules, report.decisions);
+    let reached = phases - unreached.len();
+    print::row(&format!(
+        "  seen     {reached} of {phases} phases, {fired} of {rules} rules, {kinds} kinds of situations, {} of runs that end as `done`",
+        lint::counted(report.successes, "step")
+    ));
+    if !configured.is_empty() {
+        print::row(&format!("           also with a value for {}", configured.join(", ")));
+    }
+    if !unreached.is_empty() {
+        print::row(&format!("  unseen   {}", unreached.join(", ")));
+    }
+    if !unfired.is_empty() {
+        print::row(&format!("  unfired  {}", unfired.join(", ")));
+    }
+    if *left > 0 {
+        print::row(&format!(
+            "  bound    {decisions} decisions (--decisions): {left} situations were not looked at"
+        ));
+    }
+    if !sampled.is_empty() {
+        print::row(&format!("  bound    only a few values were tried of {}", sampled.join(", ")));
+    }
+    if report.successes == 0 {
+        print::row("  no run was seen that ends as `done`: nothing is known about success");
     }
 }

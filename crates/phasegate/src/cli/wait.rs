@@ -1,11 +1,9 @@
 //! `phasegate wait`: until something happens in a run, or in one of several.
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use phasegate_engine::diagnostic::closest;
 use phasegate_runtime::gate::{Found, Runs};
 use phasegate_runtime::project::Project;
 use schemars::JsonSchema;
@@ -67,7 +65,10 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     }
     if let Some(status) = &options.status {
         let gate = Runs::new(project);
-        known_status(&gate, &awaited(&gate, options)?, status)?;
+        let runs = awaited(&gate, options)?;
+        if let Some(why) = waiting::why_never(&gate, &runs, status)? {
+            return Err(Failed::new(why));
+        }
     }
     let deadline = Instant::now() + Duration::from_secs(options.seconds);
     let mut wait = Wait::new(match &options.status {
@@ -109,23 +110,6 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
         let left = deadline.saturating_duration_since(Instant::now());
         let _ = heard.recv_timeout(POLL.min(left));
     }
-}
-
-/// Refuses a status in which none of these runs can ever be.
-fn known_status(gate: &Runs, runs: &[Found], wanted: &str) -> Result<(), Failed> {
-    let mut known = BTreeSet::new();
-    for run in runs {
-        known.extend(waiting::statuses(gate, run)?);
-    }
-    if known.contains(wanted) {
-        return Ok(());
-    }
-    let meant = closest(wanted, known.iter().map(String::as_str));
-    let meant = meant.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
-    let known = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    Err(Failed(format!(
-        "no run here can have the status {wanted:?}\nhint: {meant}There are: {known}"
-    )))
 }
 
 /// The run that is named, or all that are open; where none is, the last one.

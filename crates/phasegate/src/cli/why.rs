@@ -51,7 +51,7 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
     let read = || gate.journal_backwards(&run).filter_map(Result::ok);
     let lines = || read().filter_map(|line| serde_json::from_str::<Line>(&line).ok());
     let Some(last) = &lines().next() else {
-        return Err(Failed(format!("run {} has not decided anything yet", run.id)));
+        return Err(Failed::new(format!("run {} has not decided anything yet", run.id)));
     };
     // The last line may be about a stop that no rule was asked about; what the agent was told, and
     // why, is the decision before it.
@@ -69,6 +69,9 @@ pub fn run(project: &Project, options: &Options) -> Outcome {
             last.event.name,
             when::ago(last.at)
         ));
+        if let Some(signed) = &last.event.signed {
+            print::row(&format!("  {signed}"));
+        }
         for text in last.notes.iter().map(String::as_str).chain(last.answer.text()) {
             indented(text);
         }
@@ -102,6 +105,9 @@ fn decision(run: &str, line: &Line, all: bool) {
         line.event.name,
         when::ago(line.at)
     ));
+    if let Some(signed) = &line.event.signed {
+        print::row(&format!("  {signed}"));
+    }
     if let Some(text) = line.answer.text() {
         print::line("");
         indented(text);
@@ -162,19 +168,16 @@ fn now(gate: &Runs, run: &Found, options: &Options) -> Outcome {
         print::line(&format!("\n{}", paint(Paint::Bold, "Rules, in the order of trying")));
         step.trace.tried.iter().for_each(rule);
     }
-    if now.ways.is_empty() {
-        if now.answer.is_block() {
-            print::line("\nNo change of at most three facts lifts this block.");
+    let about = now.about_ways();
+    if now.ways.found.is_empty() {
+        if now.answer.is_block() || now.waits_for.is_some() {
+            print::line("");
+            print::wrapped(&about, 2);
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let what = if now.opens() {
-        "What would open the gate"
-    } else {
-        "What would lift this block; the gate is further away than three facts"
-    };
-    print::line(&format!("\n{}", paint(Paint::Bold, what)));
-    for (number, way) in now.ways.iter().enumerate() {
+    print::line(&format!("\n{}", paint(Paint::Bold, &about)));
+    for (number, way) in now.ways.found.iter().enumerate() {
         let by = if way.by_agent() { "" } else { "  (not by the agent alone)" };
         print::row(&format!("  {}. {}{by}", number + 1, way.answer));
         for fact in &way.facts {

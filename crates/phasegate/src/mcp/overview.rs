@@ -5,6 +5,7 @@ use phasegate_engine::decide::params;
 use phasegate_engine::job::JobKind;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event};
+use phasegate_runtime::cost::Cost;
 use phasegate_runtime::gate::{Found, Gate, Runs};
 use phasegate_runtime::jobs::Record;
 use serde_json::{Map, Value, json};
@@ -51,7 +52,7 @@ pub fn tools(who: &Who) -> Vec<Tool> {
         json!({ "type": "string", "description": "The run; by default all" }),
     );
     agents.insert("state".into(), one_of(&["all", "working", "ended", "failed"], "Which agents"));
-    agents.insert("role".into(), json!({ "type": "string", "enum": ["worker", "reviewer"] }));
+    agents.insert("role".into(), one_of(&["any", "worker", "reviewer"], "Whose"));
     let mut tools = vec![
         tool(
             TASKS,
@@ -238,9 +239,12 @@ fn task(gate: &Runs, run: &Found) -> Value {
         "status": status,
         "action": action.map(|action| shorten(&action)),
         "condition": report.condition.to_string(),
-        "agents": agents.count(),
+        "agents": agents.clone().count(),
         "working": working,
-        "dollars": dollars(tally.micro_dollars),
+        "started": run.ledger.started_at.map(|at| at.to_string()),
+        "agent_seconds": agents.map(seconds).sum::<u64>(),
+        "dollars": tally.cost().dollars(),
+        "cost": tally.cost().to_string(),
         "revision": run.ledger.position.seq,
         "last": run.ledger.session.last.as_ref().map(|last| last.at.to_string()),
     })
@@ -253,7 +257,8 @@ fn agents(
     mut given: Arguments,
 ) -> Result<Map<String, Value>, Refusal> {
     let state = given.word("state", &["all", "working", "ended", "failed"])?;
-    let (run, role) = (given.text("run")?, given.text("role")?);
+    let run = given.text("run")?;
+    let role = given.word("role", &["any", "worker", "reviewer"])?;
     let (offset, limit) = given.page()?;
     given.end()?;
     let runs = match run {
@@ -272,16 +277,16 @@ fn agents(
             _ => true,
         };
         let own = job.role.map(|role| role.to_string());
-        is_agent(job) && fits && (role.is_none() || own == role)
+        is_agent(job) && fits && (role == "any" || own.as_deref() == Some(role))
     });
     rows.sort_by_key(|(_, _, job)| std::cmp::Reverse(job.recorded));
-    let cost = rows.iter().filter_map(|(_, _, job)| job.ended.as_ref());
-    let cost = cost.map(|ended| ended.micro_dollars).sum();
+    let cost: Cost = rows.iter().filter_map(|(_, _, job)| job.cost()).sum();
     let mut answer = page("agents", rows.len(), offset, limit, |at| {
         let (run, id, job) = &rows[at];
         agent(gate, run, id, job)
     });
-    answer.insert("dollars".into(), dollars(cost));
+    answer.insert("dollars".into(), json!(cost.dollars()));
+    answer.insert("cost".into(), cost.to_string().into());
     Ok(answer)
 }
 
@@ -292,20 +297,16 @@ fn is_agent(job: &Record) -> bool {
 
 fn agent(gate: &Runs, run: &Found, id: &str, job: &Record) -> Value {
     let ended = job.ended.as_ref();
-    let since = job.started.unwrap_or(job.recorded);
-    let seconds = ended.map_or_else(
-        || u64::try_from(Timestamp::now().as_second() - since.as_second()).unwrap_or(0),
-        |ended| ended.seconds,
-    );
     let mut row = json!({
         "run": run.id.to_string(),
         "id": id,
         "kind": job.name,
         "role": job.role.map(|role| role.to_string()),
         "status": job.status(),
-        "started": since.to_string(),
-        "seconds": seconds,
-        "dollars": dollars(ended.map_or(0, |ended| ended.micro_dollars)),
+        "started": since(job).to_string(),
+        "seconds": seconds(job),
+        "dollars": job.cost().and_then(Cost::dollars),
+        "cost": job.cost().map(|cost| cost.to_string()),
         "end": ended.map(|ended| ended.words.as_str()),
         "said": gate.job_message(job).map(|said| cut(&said, MAX_SAID)),
     });
@@ -319,9 +320,14 @@ fn agent(gate: &Runs, run: &Found, id: &str, job: &Record) -> Value {
     row
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a millionth of a dollar does not matter")]
-fn dollars(micro_dollars: u64) -> Value {
-    json!((micro_dollars as f64 / 1e4).round() / 1e2)
+fn since(job: &Record) -> Timestamp {
+    job.started.unwrap_or(job.recorded)
+}
+
+/// How long an agent has worked.
+fn seconds(job: &Record) -> u64 {
+    let now = || u64::try_from(Timestamp::now().as_second() - since(job).as_second()).unwrap_or(0);
+    job.ended.as_ref().map_or_else(now, |ended| ended.seconds)
 }
 
 /// A page of a list: rows from a place on, as many as are wanted and fit, but one at least.

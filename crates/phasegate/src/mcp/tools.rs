@@ -170,7 +170,8 @@ impl Tools {
         }
         let run = arguments.get("run").and_then(Value::as_str).map(str::to_string);
         let run = run.as_deref();
-        let asked = Asked { gate: &gate, workflow: &workflow, action, caller: &caller, run };
+        let asked =
+            Asked { gate: &gate, workflow: &workflow, action, caller: &caller, run, key: None };
         let performed = asked.perform(|run| {
             let given = given(&workflow, action, arguments);
             given.map_err(|refusal| match run {
@@ -179,14 +180,16 @@ impl Tools {
             })
         });
         let (performed, event) = performed?;
-        let answer = match performed {
+        let (answer, run) = match performed {
             Performed::Created { run, answered, .. } => {
-                created(&gate, &workflow, &run, answered, event)?
+                (created(&gate, &workflow, &run, answered, event)?, Some(run))
             }
-            Performed::Shown(shown) => self::shown(&asked, &shown, &event)?,
-            Performed::Acted { run, answered } => acted(&gate, &run, answered, &event)?,
+            Performed::Shown(shown) => (self::shown(&asked, &shown, &event)?, shown.run),
+            Performed::Acted { run, answered } => {
+                (acted(&gate, &run, answered, &event)?, Some(run))
+            }
         };
-        Ok(success(self.with_answer(&gate, who, answer)))
+        Ok(success(self.with_answer(&gate, who, run.as_ref(), answer)))
     }
 
     /// Who asks the person something, or gets the answer.
@@ -213,14 +216,17 @@ impl Tools {
         &self,
         gate: &Gate,
         who: &Who,
+        run: Option<&Found>,
         mut told: Map<String, Value>,
     ) -> Map<String, Value> {
-        let run = told.get("run").and_then(Value::as_str).and_then(|run| gate.run(run).ok());
         let run = run.filter(|run| run.ledger.answered_question().is_some());
-        if let (Some(run), Ok((caller, asker))) = (run, self.asker(gate, who)) {
+        // Who asks is told by the processes above us, and to look at those takes as long as the call.
+        if let Some(run) = run
+            && let Ok((caller, asker)) = self.asker(gate, who)
+        {
             let event = request::event(WAIT, &caller, request::session(), Json::object());
             // Where it cannot be written that the answer was given, it is given later.
-            if let Ok(Some(question)) = gate.collect_answer(&run, &event, &asker) {
+            if let Ok(Some(question)) = gate.collect_answer(run, &event, &asker) {
                 told.insert("answer".into(), answered(&question));
             }
         }
@@ -257,6 +263,9 @@ impl Tools {
         let project = self.open().map_err(|why| Refusal::new("project", why))?;
         let gate = Gate::new(&project);
         let (caller, runs) = self.awaited(&gate, who, run)?;
+        if let Some(why) = wait.why_never(&gate, &runs)? {
+            return Err(Refusal::new("invalid_params", format!("until: {why}")));
+        }
         let event = request::event(WAIT, &caller, request::session(), Json::object());
         let happened =
             wait.look(&gate, &runs, &event).or_else(|| self.has_answer(&gate, who, &runs));
@@ -274,7 +283,7 @@ impl Tools {
             });
             answer.insert("runs".into(), rows.collect());
         }
-        Ok(Some(success(self.with_answer(&gate, who, answer))))
+        Ok(Some(success(self.with_answer(&gate, who, Some(about), answer))))
     }
 
     /// Wakes somebody at every change of the runs; those of which that can be told.

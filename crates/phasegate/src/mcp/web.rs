@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::tools::Who;
 use super::transport::Server;
-use crate::loopback::{self, Body, Hosts, MAX_BYTES, plain};
+use crate::loopback::{self, Answering, Body, Hosts, MAX_BYTES, plain};
 use crate::print;
 
 const PATH: &str = "/mcp";
@@ -30,7 +30,13 @@ struct Door {
 }
 
 impl loopback::Door for Door {
-    async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
+    fn answer(&self, request: Request<Incoming>) -> Answering<'_> {
+        Box::pin(self.answered(request))
+    }
+}
+
+impl Door {
+    async fn answered(&self, mut request: Request<Incoming>) -> Response<Body> {
         // First of all: a page of another host must learn nothing, not even that a token is wanted.
         if !self.hosts.admit(request.headers()) {
             return plain(StatusCode::FORBIDDEN, "Forbidden: another host or origin\n");
@@ -101,5 +107,5 @@ pub async fn serve(
     };
     let door = Arc::new(Door { hosts, token, server, mcp });
     let listening = |address| print::note(&format!("listening on http://{address}{PATH}"));
-    loopback::serve(listener, door, stopping, streams, listening).await.map_err(failed)
+    loopback::serve(listener, door, stopping, streams, &listening).await.map_err(failed)
 }

@@ -16,10 +16,12 @@ use phasegate_engine::workflow::{Param, TextId, Workflow};
 use super::jobs::busy;
 use super::put::NO_LIMIT;
 use super::sessions::{Standing, standing};
+use super::signing::Now;
 use super::transaction::{Change, Locked, Open, Then, line_about};
 use super::{Answered, Found, Gate, GateError, Runs};
 use crate::bindings;
 use crate::caller::{self, Caller};
+use crate::cost::Cost;
 use crate::journal::Line;
 use crate::ledger::{Cancelled, Last, Owner, Paused};
 use crate::run::RunId;
@@ -121,7 +123,8 @@ impl Gate<'_> {
         let answer = Answer::allow_saying(Outcome::Aborted, message);
         self.note_saying(found, event, &answer, |run, at| {
             let (event, answer) = (event.name.clone(), answer.clone());
-            run.ledger.session.last = Some(Last { at, event, answer, waits_for: None });
+            run.ledger.session.last =
+                Some(Last { at, event, answer, waits_for: None, signed: None });
             run.ledger.tamper.protected.clear();
             Ok(Change::Instead(rendered.clone().into_bytes()))
         })?;
@@ -136,7 +139,16 @@ impl Gate<'_> {
         (starts, most): (bool, Duration),
     ) -> Result<Answered, GateError> {
         let answered = self.put(found, most, |attempt, mut open| {
-            self.must_be_meant(&found.id, open.run.ledger.position.seq)?;
+            let Locked { ledger, .. } = &open.run;
+            self.must_be_meant(&found.id, ledger.position.seq)?;
+            let pinned = &ledger.definition.digest;
+            let pinned = if pinned.is_empty() { open.workflow.identity.as_str() } else { pinned };
+            let now = Now {
+                position: attempt.is_first().then_some(&ledger.position),
+                definition: Some(pinned),
+                tree: &|| self.tree_now(&open, attempt),
+            };
+            now.must_be_signed(&found.id, event)?;
             let over = is_over(&open);
             let own = standing(&open.run.ledger, event.session.as_deref(), Timestamp::now());
             if starts && own == Standing::Foreign && !over {
@@ -303,9 +315,9 @@ impl Gate<'_> {
     }
 
     /// Counts what a review or a turn has cost.
-    pub fn spend(&self, found: &Found, micro_dollars: u64) -> Result<(), GateError> {
+    pub fn spend(&self, found: &Found, cost: Cost) -> Result<(), GateError> {
         self.within(found, |mut locked| {
-            locked.ledger.work.tally.micro_dollars += micro_dollars;
+            locked.ledger.work.tally.spend(cost);
             Ok(Then::Write(locked.keep(), ()))
         })?;
         Ok(())
@@ -333,6 +345,12 @@ impl Gate<'_> {
     ) -> Result<(), GateError> {
         self.within(found, |mut locked| {
             self.must_be_meant(&found.id, locked.ledger.position.seq)?;
+            let now = Now {
+                position: Some(&locked.ledger.position),
+                definition: None,
+                tree: &|| self.tree(found),
+            };
+            now.must_be_signed(&found.id, event)?;
             let document = change(&mut locked, Timestamp::now())?;
             let mut line = self.line_in_place(found, event, answer)?;
             if let Change::Instead(bytes) = &document {
@@ -353,7 +371,7 @@ impl Gate<'_> {
         event: &Event,
         answer: &Answer,
     ) -> Result<Line, GateError> {
-        let stored = self.workspace.get(&found.place)?;
+        let stored = self.home().get(&found.place)?;
         let before = digest(&stored.map(|stored| stored.bytes).unwrap_or_default());
         let (answer, after) = (answer.clone(), before.clone());
         Ok(Line { answer, before, after, ..line_about(event.clone(), Timestamp::now()) })
@@ -374,6 +392,10 @@ fn refused(workflow: &Workflow, run: &RunId, event: &Event) -> Option<Answer> {
         let by: Vec<String> = action.by.iter().map(ToString::to_string).collect();
         let reason = format!("`{name}` is for {}, and this caller is {actor}", by.join(" or "));
         return Some(Answer::deny_as("not_permitted", reason));
+    }
+    if action.signed && event.signed.is_none() {
+        let reason = format!("`{name}` must be signed: {way}`, which signs it");
+        return Some(Answer::deny_as("needs_signature", reason));
     }
     let given = |param: &&Param| {
         let value = event.params.get(&param.name);

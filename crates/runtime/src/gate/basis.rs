@@ -14,11 +14,10 @@ use serde::Serialize;
 
 use super::Gate;
 use super::asked::{Asked, Question};
+use super::overrule::Overruled;
 use super::transaction::Open;
 use crate::config::Keep;
-use crate::governor::{Limits, Tally};
 use crate::journal::{Basis, Ruling};
-use crate::ledger::{LastBlock, Waits};
 use crate::store::Piece;
 
 /// How large a piece is that is kept, and how large a document.
@@ -28,15 +27,10 @@ const MAX_DOCUMENT: usize = 4 << 20;
 /// How much evidence is kept of one run.
 const MAX_RUN: u64 = 256 << 20;
 
-/// What the gate knew when it gave another answer than the rules.
+/// Why the gate gave another answer than the rules.
 #[derive(Serialize)]
 struct Knew<'g> {
-    answer: &'g Answer,
-    limits: &'g Limits,
-    tally: &'g Tally,
-    waits: &'g Waits,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_block: Option<&'g LastBlock>,
+    because: &'g [Overruled],
 }
 
 impl Gate<'_> {
@@ -60,7 +54,8 @@ impl Gate<'_> {
                 let overruled = given.filter(|given| **given != ruled);
                 let is_kept = self.project.config.evidence.keep == Keep::Content;
                 let scene = is_kept.then(|| {
-                    let gate = overruled.and_then(|answer| self.known(open, answer));
+                    let because = overruled.map_or(&[][..], |answer| open.overruled.of(answer));
+                    let gate = known(because);
                     self.keep(open, *question, gate)
                 });
                 (Ruling { scene: scene.flatten().unwrap_or_default(), step, answer: None }, ruled)
@@ -68,19 +63,6 @@ impl Gate<'_> {
         };
         open.asked = Some(Asked::Kept(ruling.clone(), ruled.clone()));
         Some((ruling, ruled))
-    }
-
-    /// What the gate knew before this event.
-    fn known(&self, open: &Open, answer: &Answer) -> Option<Json> {
-        let before = open.run.before()?;
-        let knew = Knew {
-            answer,
-            limits: &self.project.config.limits(&open.workflow.name),
-            tally: &before.work.tally,
-            waits: &before.session.waits,
-            last_block: before.session.last_block.as_ref(),
-        };
-        Json::parse(&serde_json::to_vec(&knew).ok()?).ok()
     }
 
     /// Keeps a scene and its pieces; its digest, none where it is too large.
@@ -154,4 +136,12 @@ impl Gate<'_> {
         let without = |reading| Reading { digest: String::new(), ..reading };
         readings.into_iter().map(without).collect()
     }
+}
+
+/// Why the gate has answered, as it is kept; none where nothing explains it.
+fn known(because: &[Overruled]) -> Option<Json> {
+    if because.is_empty() {
+        return None;
+    }
+    Json::parse(&serde_json::to_vec(&Knew { because }).ok()?).ok()
 }

@@ -171,7 +171,7 @@ impl Gate<'_> {
     /// Makes the folder of a job, with the step that waits for it, if one does.
     pub(super) fn claim_job(
         &self,
-        open: &Open,
+        open: &mut Open,
         job: &Job,
         document: &str,
         deferred: Option<&Deferred>,
@@ -186,15 +186,8 @@ impl Gate<'_> {
         // Commands are the gate's own: they work in the project, and make the worktree of a run.
         let site =
             if job.kind == JobKind::Command { &self.project.site } else { &open.ground.site };
-        let claimed = Claimed::new(
-            self.project,
-            site,
-            &open.run.found.id,
-            job,
-            document,
-            &open.workflow,
-            about,
-        )?;
+        let site = site.clone();
+        let claimed = self.claimed(open, &site, job, document, about)?;
         if let Some(deferred) = deferred {
             let step = serde_json::to_vec(deferred)?;
             fs::write(root.join(&claimed.record.folder).join(STEP), step)?;

@@ -6,6 +6,7 @@ use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::decide;
 use phasegate_engine::definition::MayCancel;
 use phasegate_engine::digest::digest;
+use phasegate_engine::events::EventKind;
 use phasegate_engine::evidence::Reading;
 use phasegate_engine::job::Bound;
 use phasegate_engine::step::{Actor, Effect, Event, Step};
@@ -72,7 +73,7 @@ impl Gate<'_> {
             new = None;
         }
         let now = Timestamp::now();
-        if event.is_question() {
+        if event.kind() != EventKind::Fact {
             use_up(&mut open, &step.readings);
         }
         note_checks(&mut open, attempt);
@@ -96,6 +97,7 @@ impl Gate<'_> {
             at: now,
             event: event.name.clone(),
             answer: step.answer.clone(),
+            signed: event.signed.as_ref().map(ToString::to_string),
             waits_for: attempt.given_up.as_ref().map(|(id, _)| id.clone()),
         });
         ledger.position.document.clone_from(&found.place);
@@ -168,7 +170,7 @@ impl Gate<'_> {
         effects: &[Effect],
     ) -> Result<bool, GateError> {
         // The last moment at which the step can be thrown away without a trace.
-        if self.workspace.version(&open.run.found.place)? != open.read.version {
+        if self.home().version(&open.run.found.place)? != open.read.version {
             return Err(StoreError::Conflict(open.run.found.place.clone()).into());
         }
         fault_point::reach("before-effects");

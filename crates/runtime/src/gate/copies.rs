@@ -17,7 +17,7 @@ impl Gate<'_> {
     pub(super) fn note_copy(&self, open: &mut Open) {
         let (root, site) = (&self.project.root, &self.project.site);
         let found = open.run.found;
-        if site == root || matches!(Place::of(&found.place), Place::Topic(..)) {
+        if site == root || matches!(Place::of(&found.place), Place::Topic(..) | Place::Store(_)) {
             return;
         }
         let Ok(path) = paths::inside(site, &found.place) else { return };

@@ -1,5 +1,6 @@
 //! How a run begins.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -118,12 +119,18 @@ impl Gate<'_> {
             )));
         }
         let commands = step.as_ref().and_then(|step| Job::of_commands(&step.effects));
+        // A standing gate knows the whole tree as it was.
+        let guards = match beginning.stands {
+            None => self.guarded(workflow, &document, event, run),
+            Some(_) => BTreeMap::new(),
+        };
         let (created, written) = self.within(found, |mut locked| {
             // A process that died had begun it: the lock has brought that to its end.
-            if self.workspace.version(&found.place)? != *replaces {
+            if self.home().version(&found.place)? != *replaces {
                 return Ok(Then::Nothing(Created::Taken));
             }
             anew(&mut locked, beginning);
+            locked.ledger.work.guards.clone_from(&guards);
             self.pin(&mut locked, workflow)?;
             let workflow = self.workflow(&workflow.name)?;
             let ground = self.ground(&workflow, &document);
@@ -135,7 +142,7 @@ impl Gate<'_> {
                 let deferred = Deferred::new(event, step, Some(&bytes), replaces.clone());
                 let deferred = deferred.resting_on(self.ruling(&mut open, None));
                 open.run.ledger.position.begins_with = Some(job.id.clone());
-                let claimed = self.claim_job(&open, job, "", Some(&deferred), None)?;
+                let claimed = self.claim_job(&mut open, job, "", Some(&deferred), None)?;
                 list(&mut open, claimed);
                 let basis = Some(self.basis(&mut open, &Answer::accepted()));
                 let line = Line { basis, ..line_about(begun(job, event), Timestamp::now()) };
@@ -205,7 +212,7 @@ impl Gate<'_> {
     }
 
     /// What a run can look up that is about to begin: the files as they are, too.
-    fn first_look(&self, workflow: &Workflow) -> Arc<World> {
+    pub(super) fn first_look(&self, workflow: &Workflow) -> Arc<World> {
         let ground = self.ground(workflow, &Json::object());
         let told = ClientReport::default();
         self.world(workflow, &ground, &Work::default(), &told, &Attempt::new(NO_LIMIT))
@@ -259,7 +266,7 @@ impl Gate<'_> {
             let id = RunId::of_document(&workflow.name, &workflow.document, &place);
             let id =
                 id.ok_or_else(|| GateError::UnknownRun(format!("{name:?} cannot name a run")))?;
-            let exists = self.workspace.version(&place)?.is_some();
+            let exists = self.home().version(&place)?.is_some();
             let only_one = place == workflow.document;
             let named = only_one || workflow.presumed.is_some();
             let known = self.store.version(&Key::Ledger(id.clone()))?.is_some();

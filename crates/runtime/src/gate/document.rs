@@ -13,6 +13,7 @@ use super::ground::Ground;
 use super::{Found, GateError, Runs};
 use crate::ledger::{Intended, Owner};
 use crate::store::{Stored, Version};
+use crate::workspace::place::Place;
 use crate::world::{ClientReport, World};
 
 /// A state document as it was read, or as it is presumed to be.
@@ -36,7 +37,7 @@ impl Runs<'_> {
     /// Reads the document of a run. Where the workflow says what a document is presumed to be that
     /// is missing or cannot be read, it is taken for that.
     pub(super) fn read(&self, found: &Found, workflow: &Workflow) -> Result<Read, GateError> {
-        let stored = self.workspace.get(&found.place)?;
+        let stored = self.home().get(&found.place)?;
         let stored = self.as_decided(found, stored);
         let gone = || GateError::Gone(found.id.clone(), found.place.clone());
         let Some(Stored { bytes: text, version }) = stored else {
@@ -75,6 +76,10 @@ impl Runs<'_> {
             return stored;
         }
         let Some(after) = after else { return None };
+        // Bookkeeping and document are one there.
+        if Place::of(&found.place).is_store() {
+            return stored;
+        }
         match self.workspace.left_behind(&found.place) {
             Some(left) if left.version() == after => {
                 let decided = left.stored().ok();
@@ -97,7 +102,8 @@ impl Runs<'_> {
         problem: Option<String>,
     ) -> RunFacts {
         let root = &self.project.root;
-        let document = if ground.site == *root {
+        let is_there = ground.site == *root || Place::of(&found.place).is_store();
+        let document = if is_there {
             found.place.clone()
         } else {
             root.join(&found.place).to_string_lossy().into_owned()

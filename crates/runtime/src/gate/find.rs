@@ -9,14 +9,16 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
+use super::home::Home;
 use super::stored::Stored;
 use super::transaction::Then;
 use super::{Gate, GateError, Runs};
 use crate::catalog::Entry;
 use crate::ledger::Ledger;
 use crate::run::RunId;
-use crate::store::Version;
-use crate::workspace::{Documents, Workspace};
+use crate::store::{StoreError, Version};
+use crate::workspace::Documents;
+use crate::workspace::place::Place;
 
 /// How many of the runs that are over are listed with the open ones.
 const RECENT: usize = 1;
@@ -48,18 +50,24 @@ impl Found {
         Found { id, place, ledger, version, presumed: false, untouched: false, remark: None }
     }
 
+    /// Whether the store keeps its document.
+    pub fn is_in_store(&self) -> bool {
+        Place::of(&self.place).is_store()
+    }
+
     /// Whether the run can still answer, as far as the ledger knows.
-    pub(super) fn is_open(&self, workspace: &Workspace) -> bool {
+    pub(super) fn is_open(&self, home: &Home) -> bool {
         if self.ledger.session.cancelled.is_some() {
             return false;
         }
         if self.ledger.position.removed {
-            // Unless somebody has put a document there again.
-            return matches!(workspace.version(&self.place), Ok(Some(_)));
+            // Unless somebody has put a document there again, which nobody does in the store.
+            let is_file = !Place::of(&self.place).is_store();
+            return is_file && matches!(home.version(&self.place), Ok(Some(_)));
         }
         match &self.ledger.position.finished {
             None => true,
-            Some(finished) => match workspace.version(&self.place) {
+            Some(finished) => match home.version(&self.place) {
                 Ok(Some(version)) => version != *finished,
                 Ok(None) => false,
                 // The reader reports why it cannot be read.
@@ -84,8 +92,8 @@ pub struct Listed {
 enum Which {
     /// The open ones. Some that are over may be among them.
     Open,
-    /// The open runs, and the ones that ended last.
-    Recent,
+    /// The open runs, and so many of those that ended last.
+    Recent(usize),
     All,
 }
 
@@ -106,19 +114,24 @@ struct Findings {
 impl Runs<'_> {
     /// The runs of the project, oldest first. Of the ended ones only the last is included.
     pub fn runs(&self) -> Listed {
-        let mut listed = self.listed(Which::Recent);
+        self.recent_runs(RECENT)
+    }
+
+    /// The same, with so many of those that ended last.
+    pub fn recent_runs(&self, most: usize) -> Listed {
+        let mut listed = self.listed(Which::Recent(most));
         let is_over = |run: &Found| {
-            run.ledger.is_settled() && !run.is_open(&self.workspace) && !self.is_working(run)
+            run.ledger.is_settled() && !run.is_open(&self.home()) && !self.is_working(run)
         };
         let ended = |run: &Found| run.ledger.session.last.as_ref().map(|last| last.at);
         let mut over: Vec<(Option<Timestamp>, RunId)> = Vec::new();
         // To tell whether the last one is over, its document need not be read.
-        if listed.runs.iter().filter(|run| run.ledger.is_settled()).count() > RECENT {
+        if listed.runs.iter().filter(|run| run.ledger.is_settled()).count() > most {
             let found = listed.runs.iter().filter(|run| is_over(run));
             over.extend(found.map(|run| (ended(run), run.id.clone())));
         }
         over.sort_by_key(|(ended, _)| *ended);
-        over.truncate(over.len().saturating_sub(RECENT));
+        over.truncate(over.len().saturating_sub(most));
         let hidden: HashSet<RunId> = over.into_iter().map(|(_, id)| id).collect();
         listed.runs.retain(|run| !hidden.contains(&run.id));
         listed.has_more |= !hidden.is_empty();
@@ -144,15 +157,23 @@ impl Runs<'_> {
     }
 
     fn find(&self, which: Which) -> Findings {
+        // A store that cannot be asked holds nobody, and nobody takes that for the end of all runs.
+        self.find_in_store(which).unwrap_or_else(|error| Findings {
+            faults: vec![error.to_string()],
+            ..Findings::default()
+        })
+    }
+
+    fn find_in_store(&self, which: Which) -> Result<Findings, StoreError> {
         let mut known: BTreeSet<RunId> = match which {
-            Which::All => self.store.runs().into_iter().collect(),
-            Which::Open | Which::Recent => self.store.open_runs().into_iter().collect(),
+            Which::All => self.store.runs()?.into_iter().collect(),
+            Which::Open | Which::Recent(_) => self.store.open_runs()?.into_iter().collect(),
         };
         let mut found = Findings::default();
-        if which == Which::Recent {
-            let over = self.store.over_runs(RECENT + 1);
-            found.has_more = over.len() > RECENT;
-            known.extend(over.into_iter().take(RECENT));
+        if let Which::Recent(most) = which {
+            let over = self.store.over_runs(most + 1)?;
+            found.has_more = over.len() > most;
+            known.extend(over.into_iter().take(most));
         }
         for entry in &self.project.workflows {
             if self.project.config.enabled(&entry.name) && !entry.is_disabled() {
@@ -178,7 +199,7 @@ impl Runs<'_> {
         let started = |run: &Found| (run.ledger.started_at.is_none(), run.ledger.started_at);
         found.runs.sort_by(|a, b| started(a).cmp(&started(b)).then_with(|| a.id.cmp(&b.id)));
         found.indexed = known;
-        found
+        Ok(found)
     }
 
     /// The runs of a workflow that have a document, or a folder for one.
@@ -192,6 +213,8 @@ impl Runs<'_> {
         let Some(pattern) = entry.document(&self.project.config) else { return };
         let presumed = entry.presumes();
         let documents = match which {
+            // They are known by their bookkeeping, which the store keeps as well.
+            _ if Place::of(&pattern).is_store() => Ok(Vec::new()),
             Which::All => self.workspace.documents(&pattern, presumed),
             _ => self.workspace.open_documents(&entry.name, &pattern, presumed).map(|documents| {
                 let places = documents.places.clone();
@@ -225,11 +248,16 @@ impl Runs<'_> {
                     .push(format!("workflow {name}: {place} is ignored: rename it without `#`"));
                 continue;
             }
-            let untouched = presumed && !known.contains(&id) && !self.store.has(&id);
+            let untouched = presumed && !known.contains(&id) && !self.has(&id);
             let (ledger, version) = if untouched { Default::default() } else { self.peek(&id) };
             let run = Found::new(id, place);
             found.runs.push(Found { ledger, version, presumed, untouched, ..run });
         }
+    }
+
+    /// Whether the store keeps anything of a run. Where it cannot be asked, the run is not taken for one that is gone.
+    pub(super) fn has(&self, id: &RunId) -> bool {
+        self.store.has(id).unwrap_or(true)
     }
 
     /// A run that has bookkeeping and no document.
@@ -240,7 +268,7 @@ impl Runs<'_> {
             return None;
         }
         // A process that died before it began the run has left nothing of it but its name in the index.
-        if !self.store.has(id) {
+        if !self.has(id) {
             return None;
         }
         let (ledger, version) = self.peek(id);
@@ -257,7 +285,7 @@ impl Runs<'_> {
             let (ledger, version) = self.peek(id);
             let place = ledger.position.document.clone();
             let found = Found { ledger, version, ..Found::new((*id).clone(), place) };
-            !found.place.is_empty() && found.is_open(&self.workspace)
+            !found.place.is_empty() && found.is_open(&self.home())
         });
         let say = |id: &RunId| {
             format!(
@@ -330,7 +358,7 @@ impl Runs<'_> {
     }
 
     /// A run by its whole name, if there is one.
-    fn exact(&self, id: &RunId) -> Option<Found> {
+    pub(super) fn exact(&self, id: &RunId) -> Option<Found> {
         let config = &self.project.config;
         let entry = self.project.workflow(&id.workflow);
         if !config.enabled(&id.workflow) || entry.is_some_and(Entry::is_disabled) {
@@ -348,7 +376,7 @@ impl Runs<'_> {
         let presumed = entry.is_some_and(Entry::presumes);
         let has_document = place.as_ref().is_some_and(|place| {
             let has_folder = presumed && self.workspace.changed_at(place).is_some();
-            has_folder || matches!(self.workspace.version(place), Ok(Some(_)))
+            has_folder || matches!(self.home().version(place), Ok(Some(_)))
         });
         if !has_document {
             return self.find_alone(id);
@@ -378,7 +406,7 @@ impl Gate<'_> {
     pub(super) fn find_open(&self) -> (Vec<Found>, Vec<String>) {
         let Findings { mut runs, faults, mut documents, indexed, .. } = self.find(Which::Open);
         for run in &mut runs {
-            if !run.ledger.is_settled() || run.is_open(&self.workspace) {
+            if !run.ledger.is_settled() || run.is_open(&self.home()) {
                 continue;
             }
             if indexed.contains(&run.id) && !self.close(run) {
@@ -387,7 +415,7 @@ impl Gate<'_> {
             }
             let finished = match &run.ledger.position.finished {
                 Some(finished) => Some(finished.clone()),
-                None => self.workspace.version(&run.place).ok().flatten(),
+                None => self.home().version(&run.place).ok().flatten(),
             };
             if let (Some(documents), Some(version)) =
                 (documents.get_mut(&run.id.workflow), finished)
@@ -396,7 +424,7 @@ impl Gate<'_> {
             }
         }
         let is_found = |id: &RunId| runs.iter().any(|run| run.id == *id);
-        for id in indexed.iter().filter(|id| !is_found(id) && !self.store.has(id)) {
+        for id in indexed.iter().filter(|id| !is_found(id) && !self.has(id)) {
             self.sweep(id);
         }
         *self.documents.borrow_mut() = documents;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use jiff::Timestamp;
-use phasegate_engine::answer::{Answer, Until};
+use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::check::CheckResult;
 use phasegate_engine::decide::params;
 use phasegate_engine::events::{JOB_ENDED, JOB_STARTED};
@@ -20,6 +20,7 @@ use super::ground::Ground;
 use super::put::{Attempt, NO_LIMIT, Progress};
 use super::transaction::{Open, Then};
 use super::{Answered, Found, Gate, GateError, Runs};
+use crate::bindings;
 use crate::caller::{self, Caller};
 use crate::checks::Checks;
 use crate::exclusive::try_exclusive;
@@ -27,10 +28,14 @@ use crate::jobs::{self, Claimed, EndStatus, Ended, Record, Seen, Spec, Superviso
 use crate::ledger::{Last, Ledger, Work};
 use crate::run::RunId;
 use crate::variables;
+use crate::words::{self, Because};
 use crate::world::{ClientReport, World};
 
 /// Where jobs have their folders that are run by hand.
 pub(super) const BY_HAND: &str = ".phasegate/jobs/by-hand";
+
+/// The event after which a pass of a check is not believed any more: it has failed for somebody who ran it.
+const WITHDRAWN: &str = "pass-withdrawn";
 
 /// How often what jobs do may lead to other jobs, for one look at a run.
 const MAX_ROUNDS: usize = 16;
@@ -70,7 +75,10 @@ impl Runs<'_> {
         let (secret, run, id) = jobs::parts(token).ok_or_else(unknown)?;
         let run = RunId::try_from(run.to_string()).map_err(|_| unknown())?;
         let (ledger, _) = self.peek(&run);
-        let job = ledger.work.jobs.get(id).filter(|job| job.knows(secret)).ok_or_else(unknown)?;
+        let job = ledger.work.jobs.get(id).filter(|job| {
+            job.knows(secret) || job.elsewhere.is_some() && self.is_holder(job, secret)
+        });
+        let job = job.ok_or_else(unknown)?;
         if job.is_over() || ledger.session.cancelled.is_some() {
             return Err(GateError::NotPermitted(format!("agent {id} of run {run} has ended")));
         }
@@ -103,20 +111,20 @@ impl Runs<'_> {
     /// where the rules have not heard of that yet.
     pub fn jobs_of(&self, found: &Found) -> IndexMap<String, Record> {
         let jobs = found.ledger.work.jobs.clone();
-        jobs.into_iter().map(|(id, job)| (id, job.as_seen(&self.project.root))).collect()
+        jobs.into_iter().map(|(id, job)| (id, self.as_seen(job))).collect()
     }
 
     /// Whether no job of a run is at work, and the rules have heard of every end: until then, others may
     /// follow. Of one whose supervisor was killed nobody hears by itself.
     pub fn is_settled(&self, found: &Found) -> bool {
-        let is_lost = |job: &Record| matches!(job.look(&self.project.root), Ok(Seen::Lost(..)));
+        let is_lost = |job: &Record| matches!(self.look(job), Ok(Seen::Lost(..)));
         found.ledger.work.jobs.values().all(|job| job.is_over() || is_lost(job))
     }
 
     /// A job as it is now.
     #[must_use]
     pub fn job_now(&self, job: &Record) -> Record {
-        job.clone().as_seen(&self.project.root)
+        self.as_seen(job.clone())
     }
 
     /// The jobs of all runs, by run.
@@ -155,12 +163,15 @@ impl Gate<'_> {
 
     /// Tells a run's rules how its jobs ended, and starts the jobs that were waiting for that.
     pub(super) fn settle(&self, found: &mut Found) -> Result<(), GateError> {
+        self.fetch_changes(found)?;
         for _ in 0..MAX_ROUNDS {
             if found.ledger.work.jobs.values().all(Record::is_over) {
                 return Ok(());
             }
             // What was just started is seen to start, so that the rules hear of it now.
-            let is_new = |job: &&Record| job.is_background() && job.started.is_none();
+            let is_new = |job: &&Record| {
+                job.is_background() && job.started.is_none() && job.elsewhere.is_none()
+            };
             for job in found.ledger.work.jobs.values().filter(is_new) {
                 job.await_start(&self.project.root);
             }
@@ -189,14 +200,25 @@ impl Gate<'_> {
         run: &RunId,
         claimed: Vec<Claimed>,
     ) -> Result<Vec<Record>, GateError> {
-        let started = claimed.into_iter().map(|job| Ok(job.start(&self.project.root, run)?));
+        let started = claimed.into_iter().map(|mut job| {
+            if job.record.elsewhere.is_none() {
+                return Ok(job.start(&self.project.root, run)?);
+            }
+            job.counts();
+            self.send(&job)
+        });
         started.collect()
     }
 
     /// Starts jobs that were recorded by a process which died, or which could not start them.
     pub(super) fn start_waiting(&self, found: &Found) -> Result<Vec<Record>, GateError> {
         let is_new = |job: &Record| job.started.is_none() && !job.is_over();
-        let may_start = |job: &Record| is_new(job) && self.may_start(job);
+        // One that waits for another machine is sent by whoever has its folder.
+        let is_unsent = |job: &Record| matches!(self.look(job), Ok(Seen::Waiting));
+        let may_start = |job: &Record| {
+            is_new(job)
+                && if job.elsewhere.is_some() { is_unsent(job) } else { self.may_start(job) }
+        };
         if !found.ledger.work.jobs.values().any(may_start) {
             return Ok(Vec::new());
         }
@@ -230,6 +252,9 @@ impl Gate<'_> {
     /// Puts the start and the end of a job to the rules, if they have not heard of it; the last answer.
     pub(super) fn hear_of(&self, found: &Found, id: &str) -> Result<Option<Answered>, GateError> {
         let mut last = None;
+        if let Some(job) = found.ledger.work.jobs.get(id) {
+            self.fetch_end(found, job)?;
+        }
         // A job that ends at once has started, too.
         loop {
             let heard =
@@ -257,8 +282,11 @@ impl Gate<'_> {
         let event = tell(job, id, news);
         let last = open.run.ledger.session.last.clone();
         let (job, tally) = (job.clone(), &mut open.run.ledger.work.tally);
-        if let Some(ended) = &job.ended {
-            tally.micro_dollars = tally.micro_dollars.saturating_add(ended.micro_dollars);
+        if let Some(cost) = job.cost() {
+            tally.spend(cost);
+        }
+        if let Some(note) = job.ended.as_ref().and_then(|ended| ended.note.as_ref()) {
+            open.run.notes.push(format!("run {}: {note}.", open.run.found.id));
         }
         self.note_output(&mut open.run.ledger, &job);
         note_result(&mut open, &job);
@@ -284,8 +312,15 @@ impl Gate<'_> {
         }
         // A check that is wanted again because the tree has changed is wanted by the next event.
         let new = open.written(&step);
+        let outer = open.workflow.outer();
+        let ends = outer.phase(&step.to).and_then(|phase| outer.get(phase).ends);
+        let owner = open.run.ledger.session.owner.clone();
         let then = self.commit(open, &event, step, new, attempt)?;
-        Ok(answered_to(then, id, &job, last))
+        let then = answered_to(then, id, &job, last.clone());
+        if let (Some(last), Some(ends), Some(owner)) = (last, ends, owner) {
+            tell_end(&then, (id, &last), ends, &owner.session);
+        }
+        Ok(then)
     }
 
     /// What the rules have not heard of a job.
@@ -296,15 +331,18 @@ impl Gate<'_> {
         // The rules hear of the start of jobs in the background; of others, the event that wanted them
         // knows.
         let is_told = job.started.is_some() || !job.is_background();
-        Ok(match job.look(&self.project.root)? {
+        Ok(match self.look(job)? {
             Seen::Working(since) if !is_told => Some(News::Started(since)),
             Seen::Ended(Some(since), _) if !is_told => Some(News::Started(since)),
             Seen::Ended(since, ended) => Some(News::Ended(since, Box::new(ended))),
+            Seen::Lost(since, ended) if job.elsewhere.is_some() => {
+                Some(News::Ended(since, Box::new(ended)))
+            }
             Seen::Lost(since, ended) => {
                 job.end_leftovers(&self.project.root);
                 Some(News::Ended(since, Box::new(ended)))
             }
-            Seen::Waiting | Seen::Starting | Seen::Working(_) => None,
+            Seen::Waiting | Seen::Queued | Seen::Starting | Seen::Working(_) => None,
         })
     }
 
@@ -318,22 +356,13 @@ impl Gate<'_> {
         for effect in effects {
             match effect {
                 Effect::Start(job) => {
-                    let run = &open.run.found.id;
-                    let workflow = &open.workflow;
                     let about = self.about(open, job, None);
-                    let claimed = Claimed::new(
-                        self.project,
-                        &open.ground.site,
-                        run,
-                        job,
-                        &open.before,
-                        workflow,
-                        about,
-                    );
+                    let (site, before) = (open.ground.site.clone(), open.before.clone());
+                    let claimed = self.claimed(open, &site, job, &before, about);
                     let claimed = claimed.map_err(|error| {
                         GateError::Effect(format!("{} cannot be started: {error}", job.id))
                     })?;
-                    if self.may_start(&claimed.record) {
+                    if claimed.order.is_some() || self.may_start(&claimed.record) {
                         open.run.ledger.work.jobs.insert(job.id.clone(), claimed.record.clone());
                         open.run.starting.push(claimed);
                     } else {
@@ -354,8 +383,8 @@ impl Gate<'_> {
         Ok(())
     }
 
-    /// Runs a check of a workflow for somebody who wants to see it; the gate does not count it. It ends
-    /// with this process.
+    /// Runs a check of a workflow for somebody who wants to see it. A pass counts for nothing; after a failure the
+    /// gate runs the check again where it remembers a pass. It ends with this process.
     pub fn run_check(&self, workflow: &Workflow, name: &str) -> Result<CheckResult, GateError> {
         if !self.is_trusted(workflow) {
             let message = format!("`phasegate trust {}` first: it runs commands", workflow.name);
@@ -375,7 +404,28 @@ impl Gate<'_> {
         let spec = Spec { run: check.run, keeps_tail: true, counts_tests, held, ..Spec::default() };
         let folder = format!("{BY_HAND}/{}", filename(&id.to_string()));
         let (ended, _) = jobs::run_attached(root, &folder, &spec, Supervisor::Job)?;
-        Ok(ended.result_of(declared).unwrap_or_else(|| ended.result()))
+        let result = ended.result_of(declared).unwrap_or_else(|| ended.result());
+        if !result.ok {
+            self.withdraw(workflow, &declared.only_id())?;
+        }
+        Ok(result)
+    }
+
+    /// Has the open runs of a workflow not believe a pass of a check any more.
+    fn withdraw(&self, workflow: &Workflow, id: &str) -> Result<(), GateError> {
+        let passed = |job: &Record| !job.used && job.passes(workflow) == Some(true);
+        let (runs, _) = self.find_open();
+        let runs = runs.iter().filter(|run| run.id.workflow == workflow.name);
+        for run in runs.filter(|run| run.ledger.work.jobs.get(id).is_some_and(passed)) {
+            let event = Event::new(WITHDRAWN, Actor::Engine);
+            self.note(run, &event, |locked, _| {
+                if let Some(job) = locked.ledger.work.jobs.get_mut(id).filter(|job| passed(job)) {
+                    job.used = true;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Ends the jobs that a step wants ended, now that it counts.
@@ -391,10 +441,10 @@ impl Gate<'_> {
     pub fn end_all(&self, jobs: Vec<&Record>) {
         let open: Vec<&Record> = jobs.into_iter().filter(|job| !job.is_over()).collect();
         for job in &open {
-            job.ask_to_end(&self.project.root);
+            self.ask_to_end(job);
         }
         for job in &open {
-            job.await_end(&self.project.root);
+            self.await_end(job);
         }
     }
 }
@@ -440,14 +490,15 @@ pub(super) fn answered_to(
         let ledger = &mut writes.ledger;
         let waited_for = last.as_ref().and_then(|last| last.waits_for.as_deref());
         let is_awaited = waited_for == Some(id);
-        // The end of a check or of a review is not an answer to anybody: the last one still stands.
-        if job.manner.waits && !job.manner.alone {
+        // The end of a check or of a review is not an answer to anybody: the last one still stands. But a run
+        // that has come to its end by it waits for nothing.
+        if job.manner.waits && !job.manner.alone && !answered.ends {
             ledger.session.last = last;
         }
         if let Some(job) = ledger.work.jobs.get_mut(id).filter(|job| job.manner.waits) {
             job.answer = Some(answered.answer.clone());
         }
-        if is_awaited && answered.answer.outcome().is_none() {
+        if is_awaited && !answered.ends && answered.answer.outcome().is_none() {
             let run = &answered.run;
             let text = format!(
                 "What run {run} was waiting for is done. Send the agent a message to go on."
@@ -456,6 +507,17 @@ pub(super) fn answered_to(
         }
     }
     Then::Write(writes, progress)
+}
+
+/// Has a session told that its run has come to its end by a job for which its last stop could not wait: no stop is
+/// put to a run that is over.
+fn tell_end(then: &Then<Progress>, (id, last): (&str, &Last), ends: Outcome, session: &str) {
+    let Then::Write(_, Progress::Done(Some(answered))) = then else { return };
+    if answered.ends && last.waits_for.as_deref() == Some(id) {
+        let run = answered.run.to_string();
+        let told = words::sentence(&run, &answered.phase, Because::Outcome(Some(ends), None));
+        bindings::give_notice(session, &told);
+    }
 }
 
 /// Notes the news, and makes it an event.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use phasegate_engine::answer::{Answer, Outcome};
+use phasegate_engine::decide::missing::{MAX_DECISIONS, MAX_FACTS, Situation, Ways};
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::digest::digest;
-use phasegate_engine::missing::{Situation, Supposed, Way};
 use phasegate_engine::step::{Event, Step};
 use serde_json::{Value, json};
 
@@ -25,18 +25,38 @@ pub struct Now {
     /// Nothing has changed since the agent was told to go on, so that a stop which follows that is let go.
     pub is_stuck: bool,
     /// What would open the gate, or at least lift this block.
-    pub ways: Vec<Way>,
+    pub ways: Ways,
 }
 
 impl Now {
     /// Whether what is told opens the gate.
     pub fn opens(&self) -> bool {
-        self.ways.iter().any(|way| !way.answer.is_block())
+        self.ways.found.iter().any(|way| !way.answer.is_block())
+    }
+
+    /// What the ways are, as a sentence for people; why there are none, where there are none.
+    pub fn about_ways(&self) -> String {
+        let (found, is_held) =
+            (&self.ways.found, self.answer.is_block() || self.waits_for.is_some());
+        if self.opens() {
+            "What would open the gate".into()
+        } else if !found.is_empty() {
+            format!("What would lift this block; the gate is further away than {MAX_FACTS} facts")
+        } else if !is_held {
+            "A stop would be let go now.".into()
+        } else if self.ways.is_cut {
+            format!(
+                "What would open the gate was not computed, because more than {MAX_DECISIONS} sets of facts would \
+                 have to be tried."
+            )
+        } else {
+            format!("No change of at most {MAX_FACTS} facts lifts this block.")
+        }
     }
 
     /// For programs.
     pub fn to_json(&self, run: &RunId) -> Value {
-        let ways = self.ways.iter().map(|way| {
+        let ways = self.ways.found.iter().map(|way| {
             let facts = way.facts.iter();
             let facts = facts.map(|fact| json!({ "fact": fact.text, "by_agent": fact.by_agent }));
             let facts: Vec<Value> = facts.collect();
@@ -48,12 +68,13 @@ impl Now {
             "waits_for": self.waits_for,
             "stuck": self.is_stuck,
             "opens": self.opens(),
+            "about_ways": self.about_ways(),
             "ways": ways.collect::<Vec<_>>(),
         })
     }
 
     fn saying(answer: Answer) -> Now {
-        Now { step: None, answer, waits_for: None, is_stuck: false, ways: Vec::new() }
+        Now { step: None, answer, waits_for: None, is_stuck: false, ways: Ways::default() }
     }
 }
 
@@ -92,7 +113,7 @@ impl Runs<'_> {
             run: &run,
             evidence: world(Unrun::Missing)?,
         };
-        let step = situation.decide(&Supposed::new());
+        let step = situation.decide();
         let waits_for = step.wants.as_ref().map(|job| format!("{} {}", job.kind, job.name));
         let unmoved = |last: &crate::ledger::LastBlock| {
             last.blocks >= workflow.patience && !last.moved_on(&digest(&text), &step.readings)
@@ -102,7 +123,7 @@ impl Runs<'_> {
             // What has not run is taken to fail, so that its passing can be told as what is missing.
             Situation { evidence: world(Unrun::Failed)?, ..situation }.ways()
         } else {
-            Vec::new()
+            Ways::default()
         };
         let answer = step.answer.clone();
         Ok(Now { step: Some(step), answer, waits_for, is_stuck, ways })

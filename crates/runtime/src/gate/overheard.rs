@@ -9,8 +9,9 @@ use phasegate_engine::json::Json;
 use phasegate_engine::step::{Actor, Event};
 
 use super::jobs::busy;
+use super::overrule::{foreign_loop, starts_agent};
 use super::put::{Attempt, Progress};
-use super::stop::{Stop, foreign_loop, starts_agent};
+use super::stop::Stop;
 use super::transaction::{Locked, Open, Then, line_about};
 use super::{Answered, Found, Gate, GateError};
 use crate::journal::Line;
@@ -54,7 +55,8 @@ impl Gate<'_> {
                 return Ok(then);
             }
             let ours = kept.session.last_block.is_some();
-            if step.answer.is_block() && foreign_loop(open.workflow.reentry, stop, ours) {
+            if step.answer.is_block() && foreign_loop(open.workflow.reentry, stop.after_block, ours)
+            {
                 let why = words::sentence(&run, &step.to, Because::OtherHook);
                 step.let_go(Answer::waiting(Until::External, why));
             }

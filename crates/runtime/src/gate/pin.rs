@@ -14,6 +14,7 @@ use phasegate_engine::step::Event;
 use phasegate_engine::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
+use super::signing::Now;
 use super::transaction::Locked;
 use super::{Found, Gate, GateError, Runs};
 use crate::catalog::{LoadError, Origin};
@@ -162,6 +163,9 @@ impl Gate<'_> {
     /// Makes a run keep to the present definition from now on.
     pub fn accept_definition(&self, found: &Found, event: &Event) -> Result<(), GateError> {
         let workflow = self.workflow(&found.id.workflow)?;
+        let present = Some(workflow.identity.as_str());
+        let now = Now { position: None, definition: present, tree: &|| self.tree(found) };
+        now.must_be_signed(&found.id, event)?;
         let phase = phase_name(&workflow, &self.document(found)?);
         if workflow.outer().phase(&phase).is_none() {
             return Err(GateError::Other(format!(
@@ -177,8 +181,13 @@ impl Gate<'_> {
     }
 }
 
+/// What the definition of a copy is known by.
+pub(super) fn known_by(copy: &[u8]) -> Option<String> {
+    Some(serde_json::from_slice::<Copy>(copy).ok()?.definition)
+}
+
 /// The workflow that a copy of a definition says.
-pub(super) fn resolve_copy(name: &str, bytes: &[u8]) -> Result<Workflow, GateError> {
+pub(crate) fn resolve_copy(name: &str, bytes: &[u8]) -> Result<Workflow, GateError> {
     let copy: Copy =
         serde_json::from_slice(bytes).map_err(|error| GateError::Other(error.to_string()))?;
     let files = copy.files.into_iter().map(|(path, text)| {

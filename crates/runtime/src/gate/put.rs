@@ -15,6 +15,7 @@ use phasegate_engine::job::{Bound, Gives, Job, JobKind};
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Effect, Event, Step};
 
+use super::overrule::Overruled;
 use super::repeat::unanswered;
 use super::transaction::{Open, Then};
 use super::{Answered, Found, Gate, GateError};
@@ -36,6 +37,9 @@ const MARGIN: Duration = Duration::from_secs(3);
 /// How often a job is looked at that is waited for, at first and in the long run.
 const POLL: Duration = Duration::from_millis(2);
 const SLOW_POLL: Duration = Duration::from_millis(50);
+
+/// The same for one that is done on another machine.
+const FAR_POLL: Duration = Duration::from_millis(500);
 
 /// What is known of an event while it is put again and again.
 #[derive(Debug)]
@@ -80,6 +84,11 @@ impl Attempt {
         let given = given.into_iter().filter_map(|(name, who)| Some((name, who.as_deref()?)));
         let params = params(given.map(|(name, who)| (name.to_string(), Json::from(who))));
         Event { params, ..Event::stop(session) }
+    }
+
+    /// Whether the event is put for the first time: no job has ended or was given up for it.
+    pub(super) fn is_first(&self) -> bool {
+        self.ended.is_empty() && self.given_up.is_none()
     }
 
     /// Whether a verdict was given for this event.
@@ -167,7 +176,7 @@ impl Gate<'_> {
                 show(&mut shown);
                 return self.note_end(&found, id, job, attempt);
             }
-            match job.look(&self.project.root)? {
+            match self.look(job)? {
                 Seen::Waiting => drop(self.start_waiting(&found)?),
                 Seen::Ended(..) | Seen::Lost(..) => {
                     let heard = self.hear_of(&found, id)?;
@@ -176,19 +185,20 @@ impl Gate<'_> {
                         return Ok(heard);
                     }
                 }
-                Seen::Starting | Seen::Working(_) if attempt.left().is_zero() => {
+                Seen::Starting | Seen::Queued | Seen::Working(_) if attempt.left().is_zero() => {
                     let job = format!("{} {}", job.kind, job.name);
                     let why = sentence(&found.id.to_string(), "", Because::Longer(&job));
                     attempt.given_up = Some((id.to_string(), why));
                     return Ok(None);
                 }
-                Seen::Starting | Seen::Working(_) => {
+                Seen::Starting | Seen::Queued | Seen::Working(_) => {
                     show(&mut shown);
                     if self.is_interrupted() {
-                        job.ask_to_end(&self.project.root);
+                        self.ask_to_end(job);
                     }
                     std::thread::sleep(pause.min(attempt.left()));
-                    pause = (pause * 2).min(SLOW_POLL);
+                    let slow = if job.elsewhere.is_some() { FAR_POLL } else { SLOW_POLL };
+                    pause = (pause * 2).min(slow);
                 }
             }
         }
@@ -362,10 +372,13 @@ impl Gate<'_> {
         }
         let run = &open.run.found.id;
         let limits = self.project.config.limits(&run.workflow);
-        let (answer, warning) = open.run.ledger.work.tally.count_review(&run.to_string(), &limits);
+        let tally = &mut open.run.ledger.work.tally;
+        let (answer, warning) = tally.count_review(&run.to_string(), &limits);
         open.run.notes.extend(warning);
         if let Some(answer) = answer {
             step.answer = answer;
+            let tally = Box::new(tally.clone());
+            open.overruled.note(Overruled::Reviews { tally, limits }, step);
             return false;
         }
         true

@@ -7,11 +7,11 @@ use phasegate_engine::events::STOP;
 use phasegate_engine::functions::filename;
 use phasegate_engine::step::{Event, Step};
 
+use super::overrule::Overruled;
 use super::sessions::Standing;
 use super::transaction::{Locked, Open, Then, Writes};
-use super::{Found, Gate, GateError, Report, Runs};
+use super::{Found, Gate, GateError, Runs};
 use crate::caller::{self, Caller};
-use crate::condition::Condition;
 use crate::ledger::{LastBlock, Ledger, Session};
 use crate::question::{Question, cleaned};
 use crate::run::RunId;
@@ -52,14 +52,6 @@ impl Runs<'_> {
             }
         }
         Ok(Asker { run: None, session, agent: None })
-    }
-
-    /// Why a person is needed; none where none is.
-    pub fn needs_you(&self, found: &Found, report: &Report) -> Option<String> {
-        let ledger = &found.ledger;
-        let waits = report.condition == Condition::Waiting && waits_for_person(&ledger.session);
-        let asks = ledger.open_question().is_some() && !report.condition.is_over();
-        (asks || waits).then(|| self.told(found, report)).flatten()
     }
 }
 
@@ -288,14 +280,12 @@ pub(super) fn waiting(run: &RunId, question: &Question) -> Answer {
 
 /// Puts the person's answer in front of what the agent is told at a stop; whether there is one. The caller drops the
 /// question once it is certain that the agent hears it.
-pub(super) fn put_answer(open: &Open, step: &mut Step) -> bool {
+pub(super) fn put_answer(open: &mut Open, event: &Event, step: &mut Step) -> bool {
     let question = open.run.ledger.answered_question().filter(|it| it.agent.is_none());
-    let (Some(question), Answer::Block { reason }) = (question, &mut step.answer) else {
-        return false;
-    };
-    let answer = question.answer.as_deref().unwrap_or_default();
-    *reason = format!("{}\n\n{reason}", answer_for_agent(&question.text, answer));
-    true
+    let Some(question) = question else { return false };
+    let answer = question.answer.clone().unwrap_or_default();
+    let reply = Overruled::Reply { question: question.text.clone(), answer };
+    open.overrule(event, step, reply)
 }
 
 /// Drops the question of a run that has ended; what the person should know about that.
@@ -314,7 +304,7 @@ fn asked_by_rule(ledger: &Ledger) -> Option<Question> {
 }
 
 /// Whether the last stop was let go until a person does something.
-fn waits_for_person(session: &Session) -> bool {
+pub(super) fn waits_for_person(session: &Session) -> bool {
     let last = session.last.as_ref().filter(|last| last.event == STOP);
     let is_for_person = |answer: &Answer| {
         matches!(

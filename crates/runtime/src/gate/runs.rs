@@ -1,122 +1,84 @@
 //! How runs stand.
 
 use jiff::Timestamp;
-use phasegate_engine::answer::Outcome;
 use phasegate_engine::decide::phase_name;
-use phasegate_engine::definition::OnTamper;
-use phasegate_engine::events::STOP;
+use phasegate_engine::draw::Walk;
 use phasegate_engine::json::Json;
 use phasegate_engine::workflow::Workflow;
 
+use super::report::{Report, is_ready};
 use super::{Found, Gate, GateError, Runs};
-use crate::condition::Condition;
+use crate::course::Course;
+use crate::ledger::Ledger;
 use crate::run::RunId;
 use crate::store::Watch;
 use crate::words::{self, Because};
 
-/// How a run stands.
-#[derive(Clone, Debug)]
-pub struct Report {
-    pub phase: String,
-    /// What the workflow says about the phase.
-    pub about: Option<String>,
-    pub condition: Condition,
-    /// What is wrong with it.
-    pub problem: Option<String>,
-}
-
 impl Runs<'_> {
     /// How a run stands, for people.
     pub fn report(&self, found: &Found) -> Report {
-        let broken = |problem: String| Report {
-            phase: "?".into(),
-            about: None,
-            condition: Condition::Broken,
-            problem: Some(problem),
-        };
         // An unreadable ledger is an error; the journal is not used to guess how the run stands.
         if found.version.is_none()
             && !found.untouched
             && let Err(error) = self.stored(&found.id)
         {
-            return broken(error.to_string());
+            return Report::broken(error.to_string());
+        }
+        let (id, ledger) = (&found.id, &found.ledger);
+        // Of one that was pruned the ledger says how it ended: the definition that it kept to is gone.
+        if ledger.position.pruned.is_some() && !found.is_open(&self.home()) {
+            return Report::pruned(ledger);
         }
         let workflow = match self.workflow_of(found) {
             Ok(workflow) => workflow,
-            Err(error) => return broken(error.to_string()),
+            Err(error) => return Report::broken(error.to_string()),
         };
-        let document = match self.read(found, &workflow) {
-            Ok(read) => read.document,
-            Err(_) if found.ledger.session.cancelled.is_some() || found.ledger.position.removed => {
-                let ended = match (found.ledger.position.removed, found.ledger.outcome()) {
-                    (true, Some(Outcome::Done)) => Condition::Done,
-                    (true, _) => Condition::Ended,
-                    (false, _) => Condition::Cancelled,
-                };
-                let (phase, about) = ("?".into(), None);
-                return Report { phase, about, condition: ended, problem: None };
+        match self.read(found, &workflow) {
+            Ok(read) => {
+                let phase = phase_name(&workflow, &read.document);
+                Report::of(id, &found.place, ledger, &workflow, &phase)
             }
-            Err(error) => return broken(error.to_string()),
-        };
-        let phase = phase_name(&workflow, &document);
-        let outer = workflow.outer();
-        let Some(id) = outer.phase(&phase) else {
-            let problem = format!("{} is in an unknown phase {phase:?}", found.place);
-            return broken(problem);
-        };
-        // A phase that somebody else has set is not a success.
-        let set = found.ledger.tamper.protected.get(&outer.field);
-        let derived = outer.derive.is_some()
-            && (found.ledger.position.ended_by_hand || found.ledger.is_left_by_hand(&phase));
-        let by_hand = derived
-            || found.ledger.is_ended_by_hand(&outer.field, &phase)
-            || set.is_some_and(|set| set.trim_matches('"') != phase)
-            || found.ledger.tamper.is_open() && workflow.on_tamper != OnTamper::Rules;
-        let condition =
-            match (&found.ledger.session.cancelled, outer.get(id).ends, found.ledger.outcome()) {
-                (Some(_), ..) => Condition::Cancelled,
-                (None, Some(Outcome::Done), None | Some(Outcome::Done)) if !by_hand => {
-                    Condition::Done
-                }
-                (None, Some(_), _) => Condition::Ended,
-                (None, None, _) if found.ledger.session.paused.is_some() => Condition::Paused,
-                (None, None, Some(Outcome::Stuck)) => Condition::Stuck,
-                (None, None, Some(Outcome::Capped)) => Condition::Capped,
-                (None, None, Some(Outcome::Budget)) => Condition::Budget,
-                (None, None, Some(Outcome::Waiting)) => Condition::Waiting,
-                (None, None, Some(Outcome::Fault)) => Condition::Broken,
-                (None, None, _) => Condition::Working,
-            };
-        let last = found.ledger.session.last.as_ref().filter(|_| condition.is_trouble());
-        let run = found.id.to_string();
-        let problem = last.and_then(|last| words::told(&run, &phase, &last.answer));
-        let about = outer.get(id).about.clone();
-        Report { phase, about, condition, problem }
+            Err(_) if ledger.session.cancelled.is_some() || ledger.position.removed => {
+                Report::without_document(ledger)
+            }
+            Err(error) => Report::broken(error.to_string()),
+        }
+    }
+
+    /// A run whose document is a file of another machine, as the store knows it; none where it has no bookkeeping.
+    pub fn elsewhere(&self, id: &RunId) -> Option<Found> {
+        let (ledger, version) = self.peek(id);
+        let place = ledger.position.document.clone();
+        version.is_some().then(|| Found { ledger, version, ..Found::new(id.clone(), place) })
+    }
+
+    /// How a run stands that is known to be in a phase, by its bookkeeping alone.
+    pub fn report_elsewhere(&self, found: &Found, phase: &str) -> Report {
+        self.report_in(&found.id, &found.place, &found.ledger, phase)
+    }
+
+    /// The same, with a ledger that is about to be written.
+    pub(super) fn report_in(
+        &self,
+        id: &RunId,
+        place: &str,
+        ledger: &Ledger,
+        phase: &str,
+    ) -> Report {
+        if ledger.position.pruned.is_some() && ledger.is_settled() {
+            return Report::pruned(ledger);
+        }
+        match self.pinned(id, &mut ledger.clone(), &mut Vec::new()) {
+            Err(error) => Report::broken(error.to_string()),
+            Ok(_) if ledger.position.removed => Report::without_document(ledger),
+            Ok(workflow) => Report::of(id, place, ledger, &workflow, phase),
+        }
     }
 
     /// What people were told at the last stop, as it stands now; nothing where the agent was sent on or
     /// the run is over.
     pub fn told(&self, found: &Found, report: &Report) -> Option<String> {
-        let run = found.id.to_string();
-        let (ledger, phase) = (&found.ledger, &report.phase);
-        if report.condition.is_over() {
-            return None;
-        }
-        if let Some(question) = ledger.open_question() {
-            return Some(words::sentence(&run, phase, Because::Asked(&question.text)));
-        }
-        if ledger.answered_question().is_some_and(|question| question.agent.is_none()) {
-            return Some(words::sentence(&run, phase, Because::Answered));
-        }
-        let last = ledger.session.last.as_ref().filter(|last| last.event == STOP)?;
-        let waits = &found.ledger.session.waits;
-        if waits.until.is_some_and(|until| until < Timestamp::now()) {
-            return Some(words::sentence(&run, &report.phase, Because::TooLong));
-        }
-        if self.is_ready(found) {
-            return Some(words::sentence(&run, &report.phase, Because::Ready));
-        }
-        words::told(&run, &report.phase, &last.answer)
+        report.told(&found.id, &found.ledger, self.is_ready(found))
     }
 
     /// That a run holds nothing, since nobody has consented to what its workflow does.
@@ -127,19 +89,17 @@ impl Runs<'_> {
 
     /// How a run stands, in a few words.
     pub fn standing(&self, found: &Found, report: &Report) -> String {
-        let last = found.ledger.session.last.as_ref().map(|last| &last.answer);
-        let question = found.ledger.open_question().or_else(|| found.ledger.answered_question());
-        words::standing(report.condition, last, self.is_ready(found), question)
+        report.standing(&found.ledger, self.is_ready(found))
+    }
+
+    /// Why a person is needed; none where none is.
+    pub fn needs_you(&self, found: &Found, report: &Report) -> Option<String> {
+        report.needs_you(&found.id, &found.ledger, self.is_ready(found))
     }
 
     /// Whether the job has ended that the run waits for, or the time is over for which it does.
     fn is_ready(&self, found: &Found) -> bool {
-        if found.ledger.session.waits.until.is_some_and(|until| until < Timestamp::now()) {
-            return true;
-        }
-        let awaited = found.ledger.session.last.as_ref().and_then(|last| last.waits_for.as_ref());
-        let job = awaited.and_then(|id| found.ledger.work.jobs.get(id));
-        job.is_some_and(|job| self.job_now(job).is_over())
+        is_ready(&found.ledger, |job| self.job_now(job).is_over())
     }
 
     /// Whether a run can still answer.
@@ -174,9 +134,51 @@ impl Runs<'_> {
     ) -> impl Iterator<Item = Result<String, GateError>> {
         self.store.backwards(&found.id).map(|line| Ok(line?))
     }
+
+    /// A run's journal behind a line, the oldest first.
+    pub fn journal_after(&self, found: &Found, seq: u64) -> impl Iterator<Item = String> {
+        self.store.after(&found.id, seq).map_while(Result::ok)
+    }
+
+    /// A run's journal before a line, the newest first.
+    pub fn journal_before(&self, found: &Found, seq: u64) -> impl Iterator<Item = String> {
+        self.store.before(&found.id, seq).map_while(Result::ok)
+    }
+
+    /// Brings what is known of where a run has been up to its last line. Of a journal that is longer only the newest
+    /// `most` lines are read.
+    pub fn follow(&self, found: &Found, course: &mut Course, most: u64) {
+        let Ok(workflow) = self.workflow_of(found) else { return };
+        let outer = &workflow.outer().name;
+        let newest = found.ledger.position.seq.saturating_sub(most);
+        let lines = self.journal_after(found, course.seq().max(newest));
+        lines.for_each(|line| course.follow(&line, outer));
+    }
+
+    /// Where a run is and has been, to be drawn.
+    pub fn walk(&self, found: &Found, report: &Report, course: &Course) -> Walk {
+        let until = (!report.condition.is_over()).then(Timestamp::now);
+        let walk = course.walk(&report.phase, until);
+        let read = self.workflow_of(found).and_then(|workflow| {
+            let document = self.read(found, &workflow)?.document;
+            Ok(walk.clone().through(&workflow, &document))
+        });
+        read.unwrap_or(walk)
+    }
 }
 
 impl Gate<'_> {
+    /// Has a store of several machines show how a run stands, where no transition has said so: one that was brought
+    /// there, or that cannot be decided about.
+    pub fn note_standing(&self, id: &RunId) {
+        let Some(store) = self.store.shared() else { return };
+        if let Some(found) = self.exact(id) {
+            let summary = self.report(&found).summary(id, &found.ledger);
+            // Where that fails, the view is behind until the next transition.
+            let _ = store.note_standing(id, &summary);
+        }
+    }
+
     /// Whether the document of a run says that it has ended, as far as it can be read.
     pub(super) fn is_ended(&self, found: &Found) -> bool {
         let Ok(workflow) = self.workflow_of(found) else { return false };

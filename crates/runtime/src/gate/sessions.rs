@@ -13,6 +13,7 @@ use super::{Found, Gate, GateError, Runs};
 use crate::bindings;
 use crate::git;
 use crate::ledger::{Ledger, Owner};
+use crate::workspace::place::Place;
 use crate::world::ClientReport;
 
 /// The event of a line that says what the second witness knows.
@@ -111,7 +112,7 @@ impl Runs<'_> {
         session: Option<&str>,
     ) -> Vec<(Found, Standing)> {
         let now = Timestamp::now();
-        let open = runs.into_iter().filter(|run| run.is_open(&self.workspace));
+        let open = runs.into_iter().filter(|run| run.is_open(&self.home()));
         let runs = open.map(|run| {
             let standing = standing_of(&run, session, now);
             (run, standing)
@@ -184,7 +185,10 @@ impl Runs<'_> {
     pub(super) fn came_with_checkout(&self, run: &Found) -> bool {
         let folder = run.place.rsplit_once('/').map_or(".", |(folder, _)| folder);
         let place = if run.presumed { folder } else { &run.place };
-        run.ledger.position.seq == 0 && git::is_as_committed(&self.project.root, place)
+        run.ledger.position.seq == 0
+            && !Place::of(&run.place).is_store()
+            && self.is_in_git()
+            && git::is_as_committed(&self.project.root, place)
     }
 
     /// Where a run stands, told to an agent that may have forgotten it.
@@ -259,7 +263,7 @@ impl Gate<'_> {
     pub(super) fn attested(&self, runs: &[Found], session: Option<&str>) -> Vec<String> {
         let now = Timestamp::now();
         let is_asked = |run: &Found| {
-            run.is_open(&self.workspace) && standing(&run.ledger, session, now) != Standing::Foreign
+            run.is_open(&self.home()) && standing(&run.ledger, session, now) != Standing::Foreign
         };
         let mut notes = Vec::new();
         for run in runs.iter().filter(|run| !is_asked(run)) {
@@ -305,7 +309,7 @@ impl Gate<'_> {
             }
             return (notes, faults);
         }
-        faults.extend(self.note_baseline(session).filter(|_| sign != Sign::Ended));
+        faults.extend(self.note_baseline(session, told).filter(|_| sign != Sign::Ended));
         let mut notes = Vec::new();
         if sign == Sign::Started {
             self.end_silent(&runs, heard);
@@ -378,7 +382,7 @@ impl Gate<'_> {
         let (aside, runs): (Vec<Found>, Vec<Found>) = runs.into_iter().partition(is_old);
         let left = |run: &Found| matches!(standing_of(run, Some(session), now), Standing::Left(_));
         let (left, runs): (Vec<Found>, Vec<Found>) = runs.into_iter().partition(left);
-        let left = left.into_iter().filter(|run| run.is_open(&self.workspace));
+        let left = left.into_iter().filter(|run| run.is_open(&self.home()));
         let mut offered = self.in_order(runs, Some(session));
         offered.extend(left.map(|run| (run, Standing::Left(now))));
         (offered, aside)
@@ -397,8 +401,15 @@ impl Gate<'_> {
     }
 
     /// Gives a run that a folder makes to the session that asks for it, if it is nobody's. Where it is
-    /// somebody's, that is told.
+    /// somebody's, or cancelled, that is told.
     pub fn claim(&self, found: &Found, event: &Event) -> Result<Option<String>, GateError> {
+        if found.ledger.session.cancelled.is_some() {
+            let why = format!(
+                "run {} is cancelled: it holds no stop, and nothing is started for it",
+                found.id
+            );
+            return Ok(Some(why));
+        }
         let Some(session) = event.session.as_deref().filter(|_| found.presumed) else {
             return Ok(None);
         };

@@ -13,8 +13,9 @@ use super::ground::Ground;
 use super::jobs;
 use super::put::{Attempt, NO_LIMIT};
 use super::{Found, GateError, Runs};
+use crate::jobs::Record;
 use crate::ledger::Work;
-use crate::tree::{Tree, Written};
+use crate::tree::{Snapshot, Tree, Written};
 use crate::world::{ClientReport, World};
 
 impl Runs<'_> {
@@ -87,6 +88,23 @@ impl Runs<'_> {
         tree.look().ok().map(|look| look.content(&[]).name)
     }
 
+    /// The jobs whose results are about files, and whether those are still as they were.
+    pub fn results_hold(&self, found: &Found) -> Vec<(String, bool)> {
+        let known = || {
+            let workflow = self.workflow_of(found).ok()?;
+            let document = self.read(found, &workflow).ok()?.document;
+            let ground = self.ground(&workflow, &document);
+            let look =
+                ground.tree(self.project, &workflow, &found.ledger.work.written).look().ok()?;
+            let holds = |(id, job): (String, Record)| {
+                let tree = job.ended?.tree?;
+                Some((id, look.content(&job.inputs).name == tree))
+            };
+            Some(self.jobs_of(found).into_iter().filter_map(holds).collect())
+        };
+        known().unwrap_or_default()
+    }
+
     /// What a text about a run can look up: its jobs as they are now.
     pub(super) fn seen_now(
         &self,
@@ -96,7 +114,22 @@ impl Runs<'_> {
         told: &ClientReport,
     ) -> Arc<World> {
         let work = Work { jobs: self.jobs_of(found), ..found.ledger.work.clone() };
-        self.world(workflow, ground, &work, told, &Attempt::new(NO_LIMIT))
+        let attempt = Attempt::new(NO_LIMIT);
+        let tree = ground.tree(self.project, workflow, &work.written);
+        attempt.tree.replace(self.shared_tree(tree.plain()));
+        self.world(workflow, ground, &work, told, &attempt)
+    }
+
+    /// A tree as this look sees it: whatever is told of several runs, or in several words of one, the tree is
+    /// looked at once.
+    fn shared_tree(&self, tree: Tree) -> Snapshot {
+        let mut trees = self.trees.borrow_mut();
+        if let Some((_, known)) = trees.iter().find(|(other, _)| *other == tree) {
+            return known.clone();
+        }
+        let new = Snapshot::default();
+        trees.push((tree, new.clone()));
+        new
     }
 
     /// What a text about a run sees as `run`, with what stands in the way of actions.

@@ -205,30 +205,41 @@ impl Gate<'_> {
         self.is_guarded().then(|| Sight { session, told, tree: OnceCell::new() })
     }
 
-    /// Remembers the tree as it was when a session began, where a gate stands. What failed is returned.
-    pub(super) fn note_baseline(&self, session: &str) -> Option<String> {
+    /// Remembers the tree as it was when a session began, where a gate stands. Returns what
+    /// failed. A tree that cannot be kept has not failed where the transcript tells what is needed at the stop.
+    pub(super) fn note_baseline(&self, session: &str, told: &ClientReport) -> Option<String> {
         if !self.is_guarded() {
             return None;
         }
-        self.session_baseline(session).err()
+        match self.session_baseline(session, told) {
+            Ok((_, unkept)) => unkept.filter(|_| told.transcript.is_none()),
+            Err(why) => Some(why),
+        }
     }
 
-    /// The tree as it was when a session began. Where nobody has looked at it then, it is told from what has
-    /// changed since.
-    fn session_baseline(&self, session: &str) -> Result<Baseline, String> {
+    /// The tree as it was when a session began, and why it could not be kept, where it tells nothing for that reason. If
+    /// nobody has looked at it then, it is told from what has changed since: since the session began, or, where nothing
+    /// is remembered of that (a home folder that cannot be written, or is another one), since a person last spoke.
+    /// Before that the session has stopped, and was asked.
+    fn session_baseline(
+        &self,
+        session: &str,
+        told: &ClientReport,
+    ) -> Result<(Baseline, Option<String>), String> {
         let bound = bindings::of(session);
         let site = &self.project.site;
         if let Some(known) = bound.as_ref().and_then(|bound| bound.baseline(site)) {
-            return Ok(known.clone());
+            return Ok((known.clone(), None));
         }
-        let began = bound.map_or_else(Timestamp::now, |bound| bound.began);
+        let began = bound.map(|bound| bound.began).or_else(|| told.prompted_at());
+        let moment = began.unwrap_or_else(Timestamp::now);
         let baseline =
-            Baseline::since(self.project, began).map_err(|why| words::no_baseline(&why))?;
+            Baseline::since(self.project, moment).map_err(|why| words::no_baseline(&why))?;
         let stand = self.standing_gates().into_iter().filter(StandingGate::stands);
         let stand: Vec<String> = stand.map(|gate| gate.name).collect();
-        bindings::remember(session, &baseline, &self.project.root, &stand)
-            .map_err(|error| words::no_baseline(&error.to_string()))?;
-        Ok(baseline)
+        let kept = bindings::remember(session, &baseline, &self.project.root, &stand);
+        let unkept = kept.err().filter(|_| began.is_none());
+        Ok((baseline, unkept.map(|error| words::no_baseline(&error.to_string()))))
     }
 
     /// Which gates stood when the session began and do not any more, told once: an agent that changes a
@@ -314,7 +325,7 @@ impl Gate<'_> {
             _ => None,
         });
         let stands = Some(Stands { baseline: Some(baseline), ..Stands::default() });
-        let replaces = self.workspace.version(&run.place)?;
+        let replaces = self.home().version(&run.place)?;
         let beginning = Beginning { workflow: &workflow, text, event: &event, replaces, stands };
         // Where another process was faster, the run is there, and is asked.
         let created = self.begin_at(run, &beginning)?;
@@ -332,7 +343,10 @@ impl Gate<'_> {
         match run.ledger.session.stands.as_ref().and_then(|it| it.baseline.clone()) {
             Some(kept) if kept.site == self.project.site => Ok(kept),
             Some(kept) => Baseline::since(self.project, kept.at),
-            None => self.session_baseline(sight.session),
+            None => match self.session_baseline(sight.session, sight.told)? {
+                (baseline, None) => Ok(baseline),
+                (_, Some(why)) => Err(why),
+            },
         }
     }
 
@@ -351,7 +365,7 @@ impl Gate<'_> {
 
     /// Ends the run of a standing gate with its session. Resumed, the session has a new one where it is due.
     pub(super) fn end_standing(&self, run: &Found, event: &Event) -> Result<(), GateError> {
-        let version = self.workspace.version(&run.place)?;
+        let version = self.home().version(&run.place)?;
         self.note_saying(run, event, &Answer::accepted(), |_, _| {
             Ok(Change::Remove(version.clone()))
         })

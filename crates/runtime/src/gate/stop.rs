@@ -6,28 +6,29 @@ use jiff::Timestamp;
 use phasegate_clients::Work;
 use phasegate_engine::answer::{Answer, Outcome, Until};
 use phasegate_engine::decide::phase_name;
-use phasegate_engine::definition::Reentry;
+use phasegate_engine::definition::OnTamper;
 use phasegate_engine::events::STOP;
-use phasegate_engine::job::{Bound, Gives};
 use phasegate_engine::json::Json;
-use phasegate_engine::step::{Effect, Event, Step};
+use phasegate_engine::step::{Event, Step};
 
+use super::caused::note;
 use super::commit::given;
 use super::jobs::busy;
+use super::overrule::{At, Counted, Overruled, foreign_loop, is_stuck, judges, starts_agent};
 use super::put::{Attempt, Progress};
 use super::questions::put_answer;
 use super::sessions::{Standing, standing};
 use super::standing::{Sight, rests};
 use super::transaction::{Open, Then, line_about};
-use super::waits::{note, wait};
+use super::waits::wait;
 use super::withhold::withhold;
 use super::{Answered, Found, Gate, GateError};
 use crate::baseline::Baseline;
 use crate::bindings;
 use crate::git;
-use crate::governor::{Situation, state_without};
+use crate::governor::state_without;
 use crate::journal::Line;
-use crate::ledger::{Delivery, Last, LastBlock, Owner};
+use crate::ledger::{Delivery, Last, LastBlock, Ledger, Owner};
 use crate::run::RunId;
 use crate::words::{self, Because};
 use crate::world::ClientReport;
@@ -56,8 +57,8 @@ pub struct Stop {
 
 impl Stop {
     /// What the agent itself may have caused to be let go.
-    fn caused(&self) -> (&[Work], bool, Option<&str>) {
-        (&self.background, self.is_planning, self.session.as_deref())
+    fn caused(&self) -> (&[Work], bool) {
+        (&self.background, self.is_planning)
     }
 }
 
@@ -178,10 +179,18 @@ impl Gate<'_> {
             Err(GateError::Unreadable(why)) => {
                 match self.give_up(run, &Event::stop(stop.session.clone()), &why) {
                     Ok(answered) => verdict.answers.push(answered),
-                    Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
+                    Err(error) => self.note_fault(run, &error, verdict),
                 }
             }
-            Err(error) => verdict.faults.push(format!("run {}: {error}", run.id)),
+            Err(error) => self.note_fault(run, &error, verdict),
+        }
+    }
+
+    /// Notes that a run could not answer: in the verdict, and where other machines look.
+    fn note_fault(&self, run: &Found, error: &GateError, verdict: &mut Verdict) {
+        verdict.faults.push(format!("run {}: {error}", run.id));
+        if !matches!(error, GateError::Store(_)) {
+            self.note_standing(&run.id);
         }
     }
 
@@ -244,31 +253,34 @@ impl Gate<'_> {
             open.run.ledger.session.last_block = None;
         }
         let told = open.run.ledger.session.last_block.clone();
-        let foreign = foreign_loop(open.workflow.reentry, stop, ours || told.is_some());
+        // A ledger that somebody has deleted does not say that the last block was ours.
+        let is_hidden = open.run.is_contradicted && open.workflow.on_tamper == OnTamper::Hold;
+        let ours = ours || told.is_some() || is_hidden;
+        let foreign = foreign_loop(open.workflow.reentry, stop.after_block, ours);
+        let beside =
+            foreign.then_some(Overruled::OtherHook { after_block: stop.after_block, ours });
         if let Some(why) = busy(&open) {
             let answer = Answer::waiting(Until::Background, why);
             return Ok(pass(open, &event, answer));
         }
         let mut step = self.decide(&mut open, &event, &stop.told, attempt);
         open.run.ledger.session.waits.until = None;
-        self.postpone(&mut open, stop, foreign, &mut step, now);
+        self.postpone(&mut open, stop, &event, beside.as_ref(), &mut step, now);
         if let Some(then) = self.obtain(&mut open, attempt, &event, &mut step)? {
             return Ok(then);
         }
-        if step.answer.is_block()
-            && let Some(answer) = wait(self.project, &mut open, stop.caused(), &step.to, now)
-        {
-            step.let_go(answer);
+        if step.answer.is_block() {
+            wait(self.project, &mut open, stop.caused(), &event, &mut step, now);
         }
         self.notice_guards(&mut open, &event, (&stop.told, attempt), &step);
         withhold(&mut open, &event, &mut step);
         note(&mut open.run.ledger.session.waits, &stop.background);
-        let is_answered = !foreign && put_answer(&open, &mut step);
+        let is_answered = !foreign && put_answer(&mut open, &event, &mut step);
         // An agent that gets an answer has something new to go on with.
         let told = told.filter(|_| !is_answered);
-        self.reenter(&open, stop, foreign, told.as_ref(), &mut step);
+        self.reenter(&mut open, stop, &event, beside, told, &mut step);
         let new = open.written(&step);
-        self.govern(&mut open, stop, new.as_deref(), &mut step, now);
+        self.govern(&mut open, stop, &event, new.as_deref(), &mut step, now);
         if is_answered && step.answer.is_block() {
             open.run.ledger.session.question = None;
         }
@@ -283,23 +295,18 @@ impl Gate<'_> {
         &self,
         open: &mut Open,
         stop: &Stop,
-        foreign: bool,
+        event: &Event,
+        beside: Option<&Overruled>,
         step: &mut Step,
         now: Timestamp,
     ) {
-        let (run, judges) = (open.run.found.id.to_string(), judges(step));
         if stop.is_planning && starts_agent(step) {
-            let why = words::sentence(&run, &step.to, Because::PlanMode);
-            step.undo(Answer::waiting(Until::Human, why));
-        } else if judges && foreign {
-            let why = words::sentence(&run, &step.to, Because::OtherHook);
-            step.wants = None;
-            step.answer = Answer::waiting(Until::External, why);
-        } else if judges
-            && let Some(answer) = wait(self.project, open, stop.caused(), &step.to, now)
-        {
-            step.wants = None;
-            step.answer = answer;
+            open.overrule(event, step, Overruled::PlanMode);
+        } else if judges(step) {
+            match beside {
+                Some(beside) => drop(open.overrule(event, step, beside.clone())),
+                None => drop(wait(self.project, open, stop.caused(), event, step, now)),
+            }
         }
     }
 
@@ -308,72 +315,76 @@ impl Gate<'_> {
         &self,
         open: &mut Open,
         stop: &Stop,
+        event: &Event,
         new: Option<&[u8]>,
         step: &mut Step,
         now: Timestamp,
     ) {
-        let Answer::Block { reason } = &step.answer else { return };
+        if !step.answer.is_block() {
+            return;
+        }
         let workflow = &open.workflow;
         let text = new.unwrap_or(&open.read.text);
         let updated = workflow.updated.as_ref().and_then(|field| step.document.get(field));
         let left = step.moves.iter().any(|step| step.from != step.to);
         let state = left.then(|| state_without(text, updated.and_then(Json::as_str)));
         let limits = self.project.config.limits(&workflow.name);
-        let insisting = open.run.ledger.session.last_block.as_ref();
+        let Ledger { session, work, .. } = &open.run.ledger;
+        let insisting = session.last_block.as_ref();
         let unmoved = insisting.filter(|last| !last.moved_on(&open.before, &step.readings));
         // The tree is looked at only where it would be called stuck without.
-        let near = open.run.ledger.work.tally.same_reason >= limits.same_reason.unwrap_or(0);
-        let moved_on =
-            unmoved.is_none_or(|last| near && git::changed_since(&self.project.site, last.since));
-        let situation = Situation {
+        let near = work.tally.same_reason >= limits.same_reason.unwrap_or(0);
+        let tree_changed =
+            unmoved.is_some_and(|last| near && git::changed_since(&self.project.site, last.since));
+        let counted = Counted {
+            tally: work.tally.clone(),
+            limits,
             now,
-            last: open.run.ledger.session.last.as_ref().map(|last| last.at),
-            // Who does not say whether a stop follows a block, is taken by our own last answer.
-            fresh: stop.after_block.map_or(insisting.is_none(), |after| !after),
-            moved_on,
+            answered: session.last.as_ref().map(|last| last.at),
+            after_block: stop.after_block,
+            last: insisting.cloned(),
+            tree_changed,
             used_tools: stop.told.used_tools(),
-            // Whether an agent has worked in between is not known where the client says nothing.
-            client_cap: stop.client_cap.filter(|(_, on_all)| *on_all || stop.after_block.is_some()),
-            reason,
-            patience: u64::from(workflow.patience),
+            client_cap: stop.client_cap,
             state,
         };
         let run = open.run.found.id.to_string();
-        let (answer, warnings) = open.run.ledger.work.tally.count(&run, &limits, &situation);
+        let at = At { run: &run, workflow, event, before: &open.before };
+        let (tally, answer, warnings) = counted.count(&at, step);
+        open.run.ledger.work.tally = tally;
         open.run.notes.extend(warnings);
         if let Some(answer) = answer {
             step.let_go(answer);
+            open.overruled.note(Overruled::Limit(Box::new(counted)), step);
         }
     }
 
     /// Lets a stop go where insisting would only repeat itself, or where another hook insists.
     fn reenter(
         &self,
-        open: &Open,
+        open: &mut Open,
         stop: &Stop,
-        foreign: bool,
-        ours: Option<&LastBlock>,
+        event: &Event,
+        beside: Option<Overruled>,
+        ours: Option<LastBlock>,
         step: &mut Step,
     ) {
         if !step.answer.is_block() {
             return;
         }
-        if foreign {
-            let run = open.run.found.id.to_string();
-            let message = words::sentence(&run, &step.to, Because::OtherHook);
-            step.let_go(Answer::waiting(Until::External, message));
+        if let Some(beside) = beside {
+            open.overrule(event, step, beside);
             return;
         }
-        let insisted = ours.filter(|last| !last.moved_on(&open.before, &step.readings));
-        if let Some(last) = insisted
-            && stop.after_block != Some(false)
-            && open.workflow.reentry == Reentry::Progress
-            && last.blocks >= open.workflow.patience
-            && !git::changed_since(&self.project.site, last.since)
-        {
-            let run = open.run.found.id.to_string();
-            let message = words::sentence(&run, &step.to, Because::Unchanged);
-            step.let_go(Answer::allow_saying(Outcome::Stuck, message));
+        let after_block = stop.after_block;
+        let is_stuck = |last: &LastBlock| {
+            is_stuck(&open.workflow, after_block, last, &open.before, step)
+                && !git::changed_since(&self.project.site, last.since)
+        };
+        if let Some(last) = ours.filter(is_stuck) {
+            let last = Box::new(last);
+            let why = Overruled::Unchanged { after_block, last, tree_changed: false };
+            open.overrule(event, step, why);
         }
     }
 }
@@ -392,17 +403,6 @@ fn own(open: &mut Open, session: &str, now: Timestamp) {
     open.run.ledger.session.owner = Some(Owner { session: session.to_string(), seen: now });
 }
 
-/// Whether a step wants a verdict.
-fn judges(step: &Step) -> bool {
-    step.wants.as_ref().is_some_and(|job| job.manner.gives == Gives::Verdict)
-}
-
-/// Whether a step has an agent begin to work or to judge. In plan mode nobody has asked for that.
-pub(super) fn starts_agent(step: &Step) -> bool {
-    step.wants.as_ref().is_some_and(|job| job.manner.bound != Bound::Tree)
-        || step.effects.iter().any(|effect| matches!(effect, Effect::Start(_)))
-}
-
 /// The answer that was given to this stop when it was delivered first: a hook that is installed twice hears
 /// of one stop twice, and that is one event.
 fn delivered_before(open: &Open, stop: &Stop) -> Option<Answered> {
@@ -419,16 +419,6 @@ fn delivered_before(open: &Open, stop: &Stop) -> Option<Answered> {
         document: open.document.clone(),
         ..given(&open.run.found.id, &last.answer, &open.workflow, session.stands.is_some())
     })
-}
-
-/// Whether another hook's block caused the stop, so that it is not ours to answer.
-pub(super) fn foreign_loop(reentry: Reentry, stop: &Stop, ours: bool) -> bool {
-    stop.after_block == Some(true)
-        && match reentry {
-            Reentry::Always => false,
-            Reentry::Never => true,
-            Reentry::Progress => !ours,
-        }
 }
 
 /// A stop after the run has ended. That somebody has ended it by hand must not pass in silence.
@@ -457,10 +447,13 @@ fn answer_ended(
     let by_hand = derived || open.run.ledger.is_ended_by_hand(&outer.field, phase);
     if !by_hand || open.run.notes.is_empty() {
         let phase = phase.to_string();
+        // Where our own last step left it waiting, it was not its rules that ended it.
+        let is_own = matches!(open.run.ledger.outcome(), None | Some(Outcome::Done));
+        let ended = if ends == Outcome::Done && !is_own { Outcome::Aborted } else { ends };
         let answered = Answered {
             over: true,
             phase,
-            ..Answered::new(&open.run.found.id, Answer::allow(ends))
+            ..Answered::new(&open.run.found.id, Answer::allow(ended))
         };
         return Then::Write(open.run.keep(), Progress::Done(is_news.then_some(answered)));
     }
@@ -476,8 +469,13 @@ fn answer_ended(
         None => Answer::allow(Outcome::Aborted),
     };
     let (event_name, answer_given) = (event.name.clone(), answer.clone());
-    open.run.ledger.session.last =
-        Some(Last { at: now, event: event_name, answer: answer_given, waits_for: None });
+    open.run.ledger.session.last = Some(Last {
+        at: now,
+        event: event_name,
+        answer: answer_given,
+        waits_for: None,
+        signed: None,
+    });
     match pass(open, event, answer) {
         Then::Write(writes, Progress::Done(Some(answered))) => {
             Then::Write(writes, Progress::Done(Some(Answered { over: true, ..answered })))

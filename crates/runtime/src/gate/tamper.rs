@@ -23,6 +23,9 @@ const LONG: usize = 4_096;
 /// The same in version 0.1.0, whose ledgers are read.
 const MAX_WHOLE_ONCE: usize = 80;
 
+/// A longer value is not shown.
+const SHOWN: usize = 80;
+
 /// Notices fields that somebody else has changed, and puts protected ones back in the document that was read.
 /// Whether any was.
 pub(super) fn compare(
@@ -31,6 +34,11 @@ pub(super) fn compare(
     document: &mut Json,
     notes: &mut Vec<String>,
 ) -> bool {
+    if ledger.position.phase.is_empty() && ledger.tamper.protected.is_empty() {
+        let pending = &ledger.session.pending_notices;
+        let found = as_found(id, workflow, document).into_iter();
+        notes.extend(found.filter(|note| !pending.contains(note)));
+    }
     let mut is_put_back = false;
     for (field, known) in std::mem::take(&mut ledger.tamper.protected) {
         let now = value(document, &field);
@@ -63,6 +71,22 @@ pub(super) fn compare(
         ledger.tamper.note(change);
     }
     is_put_back
+}
+
+/// What a document says in protected fields before the run has decided anything: it stands, since nobody knows
+/// better, but the run's own rules have not put it there, and the journal says so.
+fn as_found(id: &RunId, workflow: &Workflow, document: &Json) -> Vec<String> {
+    let phase = phase_field(workflow);
+    let others = workflow.protected.iter().filter(|field| Some(*field) != phase);
+    let found = others.filter_map(|field| {
+        let now = value(document, field);
+        let is_unset = now == "null" || now == "nothing" || is_reset(workflow, document, field);
+        let shown = if now.len() <= SHOWN { format!(" ({now})") } else { String::new() };
+        (!is_unset).then(|| {
+            format!("Run {id} begins with `{field}` as its document has it{shown}; Phasegate has not set it.")
+        })
+    });
+    found.collect()
 }
 
 /// The protected fields of a document, in short.

@@ -9,7 +9,8 @@ use memchr::memmem;
 use super::sessions::{Standing, standing};
 use crate::ledger::Ledger;
 use crate::paused;
-use crate::store::{FileStore, Key, Store};
+use crate::project::store_at;
+use crate::store::Key;
 use crate::words;
 
 /// What a ledger has that denies something, so that the others need not be understood.
@@ -18,8 +19,8 @@ const MARK: &[u8] = b"\"denied\":";
 /// Why a tool is refused to a session by a run of the project at `root`; none where it is not. What cannot be read
 /// refuses nothing.
 pub fn refused(root: &Path, session: &str, tool: &str) -> Option<String> {
-    let store = FileStore::new(root);
-    store.open_runs().into_iter().find_map(|id| {
+    let store = store_at(root);
+    store.open_runs().ok()?.into_iter().find_map(|id| {
         let stored = store.get(&Key::Ledger(id.clone())).ok()??;
         memmem::find(&stored.bytes, MARK)?;
         let ledger: Ledger = serde_json::from_slice(&stored.bytes).ok()?;

@@ -10,6 +10,8 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use phasegate_engine::answer::Answer;
@@ -22,6 +24,8 @@ use phasegate_engine::workflow::Workflow;
 use super::asked::Asked;
 use super::document::{Read, restyle};
 use super::ground::Ground;
+use super::home::in_store;
+use super::overrule::{At, Overruled, Reasons};
 use super::stored::{Stored, contradiction};
 use super::tamper::compare;
 use super::{Found, Gate, GateError};
@@ -31,7 +35,8 @@ use crate::jobs::{Claimed, Record};
 use crate::journal::{self, Basis, Line};
 use crate::ledger::{Intended, Ledger, Position, SCHEMA, Tampered};
 use crate::run::RunId;
-use crate::store::{Batch, Key, Lock, Piece, Put, StoreError, Version};
+use crate::store::postgres::jittered;
+use crate::store::{Batch, Held, Key, Lock, Piece, Put, StoreError, Summary, Version};
 use crate::witness::Witness;
 use crate::workspace::Prepared;
 
@@ -40,6 +45,10 @@ const PUT_BACK: &str = "put-back";
 
 /// How often a step is decided again because somebody edited the document meanwhile.
 const MAX_TRIES: usize = 5;
+
+/// How often it is where other machines write the same runs, and what is waited at most before.
+const MAX_SHARED_TRIES: usize = 60;
+const MAX_PAUSE: Duration = Duration::from_millis(200);
 
 /// A run that is locked.
 pub(super) struct Locked<'a> {
@@ -64,6 +73,8 @@ pub(super) struct Locked<'a> {
     pub(super) replaced: Vec<Record>,
     /// The second witness knows another ledger.
     pub(super) is_contradicted: bool,
+    /// The phase that its document is in, where the store wants to know; else empty.
+    phase: String,
 }
 
 /// A run that is locked and read.
@@ -82,6 +93,8 @@ pub(super) struct Open<'a> {
     pub(super) former: Option<Ledger>,
     /// What the rules were asked.
     pub(super) asked: Option<Asked>,
+    /// Why the gate answers otherwise.
+    pub(super) overruled: Reasons,
 }
 
 /// What a transaction comes to.
@@ -105,6 +118,8 @@ pub(super) struct Writes {
     notes: Vec<String>,
     starting: Vec<Claimed>,
     replaced: Vec<Record>,
+    /// The phase that the document was in.
+    phase: String,
     pub(super) document: Change,
     /// What the step did in the world, and what it still does once it counts.
     pub(super) effects: Vec<Effect>,
@@ -148,6 +163,7 @@ impl<'a> Locked<'a> {
             starting: Vec::new(),
             replaced: Vec::new(),
             is_contradicted: false,
+            phase: String::new(),
         }
     }
 
@@ -166,12 +182,8 @@ impl<'a> Locked<'a> {
             starting: std::mem::take(&mut self.starting),
             replaced: std::mem::take(&mut self.replaced),
             is_contradicted: self.is_contradicted,
+            phase: std::mem::take(&mut self.phase),
         }
-    }
-
-    /// The ledger as it was; none where there is none yet.
-    pub(super) fn before(&self) -> Option<&Ledger> {
-        self.before.as_deref()
     }
 
     /// Only the ledger changes, and the journal has no line: nothing was decided.
@@ -186,7 +198,7 @@ impl<'a> Locked<'a> {
 
     fn writes(self, line: Option<Line>) -> Box<Writes> {
         let Locked { ledger, before, version, old, puts, notes, repairs, .. } = self;
-        let Locked { starting, replaced, pieces, .. } = self;
+        let Locked { starting, replaced, pieces, phase, .. } = self;
         Box::new(Writes {
             ledger,
             before,
@@ -199,6 +211,7 @@ impl<'a> Locked<'a> {
             notes,
             starting,
             replaced,
+            phase,
             document: Change::None,
             effects: Vec::new(),
             ends: false,
@@ -207,12 +220,36 @@ impl<'a> Locked<'a> {
     }
 }
 
+impl Open<'_> {
+    /// Gives a step another answer than the rules, and notes why; whether it does.
+    pub(super) fn overrule(&mut self, event: &Event, step: &mut Step, why: Overruled) -> bool {
+        let run = self.run.found.id.to_string();
+        let at = At { run: &run, workflow: &self.workflow, event, before: &self.before };
+        let does = why.apply(&at, step);
+        if does {
+            self.overruled.note(why, step);
+        }
+        does
+    }
+}
+
 impl<'a> Open<'a> {
     /// A run that begins: it has no document yet.
     pub(super) fn begun(run: Locked<'a>, workflow: Arc<Workflow>, ground: Ground) -> Open<'a> {
         let (read, before, document) = (Read::nothing(), String::new(), Json::object());
-        let (former, asked) = (None, None);
-        Open { run, workflow, read, before, document, ground, is_put_back: false, former, asked }
+        let (former, asked, overruled) = (None, None, Reasons::default());
+        Open {
+            run,
+            workflow,
+            read,
+            before,
+            document,
+            ground,
+            is_put_back: false,
+            former,
+            asked,
+            overruled,
+        }
     }
 
     /// The text of the document after a step, if the step has changed it.
@@ -230,6 +267,8 @@ impl Gate<'_> {
         mut body: impl FnMut(Locked) -> Result<Then<T>, GateError>,
     ) -> Result<(T, Written), GateError> {
         let (mut tries, mut repairs) = (0, Vec::new());
+        // What is told afterwards is told of the files as they are then.
+        self.trees.borrow_mut().clear();
         loop {
             // Anew each time: a lock whose file was removed is one of the causes of a conflict.
             let mut held = self.store.lock(&Lock::Run(found.id.clone()))?;
@@ -245,9 +284,25 @@ impl Gate<'_> {
                 Then::Write(writes, value) => Ok((value, self.write(found, *writes)?)),
             });
             match done {
-                Err(GateError::Store(StoreError::Conflict(_))) if tries < MAX_TRIES => tries += 1,
+                Err(GateError::Store(StoreError::Conflict(_))) if tries < self.max_tries() => {
+                    tries += 1;
+                    self.give_way(held, tries);
+                }
                 done => return done,
             }
+        }
+    }
+
+    fn max_tries(&self) -> usize {
+        if self.store.shared().is_some() { MAX_SHARED_TRIES } else { MAX_TRIES }
+    }
+
+    /// Waits before a step is decided again, where another machine was faster: it does not see our lock.
+    fn give_way(&self, held: Held, tries: usize) {
+        drop(held);
+        if self.store.shared().is_some() {
+            let pause = Duration::from_millis(1 << tries.min(7));
+            thread::sleep(jittered(pause.min(MAX_PAUSE)));
         }
     }
 
@@ -259,7 +314,7 @@ impl Gate<'_> {
         mut body: impl FnMut(Open) -> Result<Then<T>, GateError>,
     ) -> Result<(T, Written), GateError> {
         let mut told = Vec::new();
-        for _ in 0..MAX_TRIES {
+        for _ in 0..self.max_tries() {
             let (done, written) = self.within(found, |mut locked| {
                 // Whoever acts is told as well: at a stop all of it is said, and otherwise at the next one.
                 let pending = &mut locked.ledger.session.pending_notices;
@@ -288,7 +343,7 @@ impl Gate<'_> {
     pub(super) fn sweep(&self, id: &RunId) {
         // A process that begins the run right now holds the lock; taking it here would remove its prepared files.
         let held = self.store.lock(&Lock::Run(id.clone()));
-        if held.is_ok() && !self.store.has(id) {
+        if held.is_ok() && !self.has(id) {
             self.store.note_over(id);
         }
     }
@@ -343,22 +398,40 @@ impl Gate<'_> {
             notes.push(format!("run {}: its state document {} is missing.", found.id, found.place));
         }
         ledger.position.written = read.version.is_some();
+        if self.store.shared().is_some() {
+            run.phase = phase_name(&workflow, &document);
+        }
         let ground = self.ground(&workflow, &document);
-        let (former, asked) = (None, None);
-        Ok(Open { run, workflow, read, before, document, ground, is_put_back, former, asked })
+        let (former, asked, overruled) = (None, None, Reasons::default());
+        Ok(Open {
+            run,
+            workflow,
+            read,
+            before,
+            document,
+            ground,
+            is_put_back,
+            former,
+            asked,
+            overruled,
+        })
     }
 
     /// Puts a document in its place whose process died before it could. What else such a process has left
     /// lying ready was never decided, and goes.
     fn finish_document(&self, locked: &mut Locked) -> Result<(), GateError> {
         let place = &locked.found.place;
+        // What the store keeps counts with the ledger, or not at all.
+        if in_store(place)?.is_some() {
+            return Ok(());
+        }
         let left = self.workspace.left_behind(place);
         let intended = &locked.ledger.position.intended;
         let Some(Intended { before, after }) = intended else { return Ok(()) };
         if left.is_none() && after.is_some() {
             return Ok(());
         }
-        let now = self.workspace.version(place)?;
+        let now = self.home().version(place)?;
         if now != *before || now == *after {
             return Ok(());
         }
@@ -411,9 +484,13 @@ impl Gate<'_> {
     /// Before the batch is committed, the new document lies ready on the disk: where there is no room for
     /// it, nothing has happened, and the journal does not say that it has. What is left is a rename.
     fn write(&self, found: &Found, writes: Writes) -> Result<Written, GateError> {
-        let Writes { mut ledger, before, version, old, puts, line, mut notes, .. } = writes;
+        let Writes { mut ledger, before, version, old, mut puts, line, mut notes, .. } = writes;
         let Writes { document, effects, ends, tells, repairs, starting, replaced, .. } = writes;
-        let Writes { pieces, .. } = writes;
+        let Writes { mut pieces, mut phase, .. } = writes;
+        pieces.extend(self.signers.borrow().clone());
+        if let Some(line) = line.as_ref().filter(|line| !line.to.is_empty()) {
+            phase.clone_from(&line.to);
+        }
         let is_answer = line.as_ref().is_some_and(|line| line.event.is_question());
         let line = match line {
             Some(mut line) => {
@@ -424,11 +501,22 @@ impl Gate<'_> {
             }
             None => None,
         };
-        let prepared = self.prepare(&found.place, &document, &mut ledger)?;
+        let mut remove: Vec<(Key, Version)> =
+            old.map(|old| (Key::OldLedger(found.id.clone()), old)).into_iter().collect();
+        let home = in_store(&found.place)?;
+        let is_shared = home.is_some();
+        let (prepared, new) = match home {
+            Some(key) => (None, self.enclose(key, &document, &mut ledger, &mut puts, &mut remove)?),
+            None => {
+                let prepared = self.prepare(&found.place, &document, &mut ledger)?;
+                let new = prepared.as_ref().map(|prepared| prepared.version().clone());
+                (prepared, new)
+            }
+        };
         if ends {
-            ledger.position.finished = match &prepared {
-                Some(prepared) => Some(prepared.version().clone()),
-                None => self.workspace.version(&found.place)?,
+            ledger.position.finished = match new {
+                Some(new) => Some(new),
+                None => self.home().version(&found.place)?,
             };
         }
         // At a stop the user is told, also what was found out before; else at the next one.
@@ -437,16 +525,18 @@ impl Gate<'_> {
         } else {
             ledger.session.pending_notices.extend(notes.iter().cloned());
         }
-        let remove = old.map(|old| (Key::OldLedger(found.id.clone()), old));
         let open = !ledger.is_settled();
-        let batch = Batch { line: line.as_deref(), puts, pieces, remove, open };
+        let line = line.as_deref();
+        let jobs = starting.iter().filter_map(Claimed::queued).collect::<Result<_, _>>()?;
+        let summary = self.summary(found, &ledger, &phase);
+        let batch = Batch { line, puts, pieces, remove, open, shared: is_shared, jobs, summary };
         self.commit_ledger(&found.id, &mut ledger, version, batch)?;
         if line.is_some() {
             *self.own_line.borrow_mut() = Some((found.id.clone(), ledger.position.seq));
         }
         fault_point::reach("before-document");
         if let Err(error) = self.change(&found.place, &document, prepared, &effects) {
-            self.take_back(&found.id, before.as_deref(), &ledger.position)?;
+            self.take_back(found, before.as_deref(), &ledger.position)?;
             return Err(error);
         }
         // What was removed may be put there again as it was, and must not be removed for that.
@@ -469,6 +559,36 @@ impl Gate<'_> {
         Ok(Written { notes, has_jobs: !ledger.work.jobs.is_empty(), starting })
     }
 
+    /// Puts a document that the store keeps into the batch, and makes the ledger name it; its new version.
+    fn enclose(
+        &self,
+        key: Key,
+        document: &Change,
+        ledger: &mut Ledger,
+        puts: &mut Vec<Put>,
+        remove: &mut Vec<(Key, Version)>,
+    ) -> Result<Option<Version>, GateError> {
+        let (expected, bytes) = match document {
+            Change::None => return Ok(None),
+            Change::Remove(before) => {
+                (ledger.position.removed, ledger.position.intended) = (true, None);
+                remove.extend(before.clone().map(|before| (key, before)));
+                return Ok(None);
+            }
+            Change::Put(before, bytes) => (before.clone(), bytes.clone()),
+            Change::Instead(bytes) => {
+                self.store.set_aside(&key)?;
+                (None, bytes.clone())
+            }
+        };
+        let after = Version::of_document(&bytes);
+        let (before, named) = (expected.clone(), Some(after.clone()));
+        ledger.position.written = true;
+        ledger.position.intended = Some(Intended { before, after: named });
+        puts.push(Put { key, expected, bytes });
+        Ok(Some(after))
+    }
+
     /// Gets the new document ready, and makes the ledger name it.
     fn prepare(
         &self,
@@ -487,7 +607,7 @@ impl Gate<'_> {
             Change::Put(before, bytes) => (before.clone(), bytes),
             Change::Instead(bytes) => {
                 self.workspace.set_aside(place)?;
-                (self.workspace.version(place)?, bytes)
+                (self.home().version(place)?, bytes)
             }
         };
         let prepared = self.workspace.prepare(place, before.as_ref(), bytes)?;
@@ -515,7 +635,7 @@ impl Gate<'_> {
                 error => error.into(),
             });
         }
-        if let Change::Remove(Some(version)) = document {
+        if let (Change::Remove(Some(version)), None) = (document, in_store(place)?) {
             self.workspace.remove(place, version)?;
         }
         Ok(())
@@ -525,16 +645,18 @@ impl Gate<'_> {
     /// old one. The line stays in the journal; the next one says what became of it.
     fn take_back(
         &self,
-        id: &RunId,
+        found: &Found,
         before: Option<&Ledger>,
         written: &Position,
     ) -> Result<(), GateError> {
+        let id = &found.id;
         let key = Key::Ledger(id.clone());
         let now = self.store.version(&key)?;
         let mut batch = Batch { open: true, ..Batch::default() };
         match (before, now) {
             (Some(before), expected) => {
                 batch.open = !before.is_settled();
+                batch.summary = self.summary(found, before, "");
                 // It names the line that did not count, so that the ledger of that is not taken for one
                 // which still has to be put in its place.
                 let mut before = before.clone();
@@ -543,11 +665,23 @@ impl Gate<'_> {
                 self.commit_ledger(id, &mut before, expected, batch)
             }
             (None, now) => {
-                batch.remove = now.map(|now| (key, now));
+                batch.remove.extend(now.map(|now| (key, now)));
                 Witness::forget(&self.project.root, id);
                 Ok(self.store.commit(id, &batch)?)
             }
         }
+    }
+
+    /// What a view over many runs will show of this one; nothing where the store has none. `phase`: the one that the
+    /// document is in after the step; where nobody has looked, it is looked at.
+    fn summary(&self, found: &Found, ledger: &Ledger, phase: &str) -> Option<Summary> {
+        self.store.shared()?;
+        let report = if phase.is_empty() {
+            self.report(&Found { ledger: Rc::new(ledger.clone()), ..found.clone() })
+        } else {
+            self.report_in(&found.id, &found.place, ledger, phase)
+        };
+        Some(report.summary(&found.id, ledger))
     }
 
     /// Commits a batch with a ledger, and has the second witness remember that. It is told last: where the

@@ -1,11 +1,13 @@
 //! A run that was tampered with does not end as done before a person has accepted it.
 
 use jiff::Timestamp;
-use phasegate_engine::answer::{Answer, Outcome, Until};
+use phasegate_engine::answer::{Answer, Outcome};
 use phasegate_engine::decide::phase_name;
 use phasegate_engine::definition::OnTamper;
 use phasegate_engine::step::{Event, Step};
 
+use super::overrule::Overruled;
+use super::signing::Now;
 use super::standing::note_done;
 use super::transaction::{Open, Then, line_about};
 use super::{Found, Gate, GateError};
@@ -23,21 +25,10 @@ pub(super) fn withhold(open: &mut Open, event: &Event, step: &mut Step) {
     }
     let run = open.run.found.id.to_string();
     let change = tamper.changes.last().map(ToString::to_string).unwrap_or_default();
-    let told = sentence(&run, &step.to, Because::Tampered(&change));
-    if on_tamper == OnTamper::Tell {
-        step.answer = Answer::waiting(Until::Human, told);
-        return;
+    if on_tamper == OnTamper::Hold && event.is_question() {
+        open.run.notes.push(sentence(&run, &step.to, Because::Tampered(&change)));
     }
-    let reason = format!(
-        "Run {run} cannot end: {change}. A person has to look at that first, and was told how. Leave the state \
-         document to Phasegate."
-    );
-    if event.is_question() {
-        open.run.notes.push(told);
-        step.undo(Answer::Block { reason });
-    } else {
-        step.undo(Answer::deny_as("tampered", reason));
-    }
+    open.overrule(event, step, Overruled::Withheld { change });
 }
 
 impl Gate<'_> {
@@ -48,6 +39,9 @@ impl Gate<'_> {
             if !open.run.ledger.tamper.is_open() {
                 return Ok(Then::Nothing(Vec::new()));
             }
+            let position = Some(&open.run.ledger.position);
+            let now = Now { position, definition: None, tree: &|| self.tree(found) };
+            now.must_be_signed(&found.id, event)?;
             let accepted = accept(&mut open.run.ledger);
             let phase = phase_name(&open.workflow, &open.document);
             let line = Line {
@@ -62,6 +56,7 @@ impl Gate<'_> {
         match seen {
             Ok((accepted, _)) => Ok(accepted),
             // Without its definition or its document there is nothing to notice: the rest can be accepted.
+            Err(moved @ GateError::NotReady(_)) if event.signed.is_some() => Err(moved),
             Err(_) if found.ledger.tamper.is_open() => {
                 let mut accepted = Vec::new();
                 self.note(found, event, |run, _| {

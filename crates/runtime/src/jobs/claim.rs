@@ -18,12 +18,15 @@ use phasegate_engine::functions::filename;
 use phasegate_engine::job::{self, Bound, CommandRun, Gives, Job};
 use phasegate_engine::workflow::{CommandLine, Workflow};
 
-use super::{About, FOLDER, POLL, Record, SUPERVISE, Seen, Spec, place, read, token, write};
+use super::order::{Order, UsualClient, command};
+use super::token::{secret, token};
+use super::{About, Elsewhere, FOLDER, POLL, Record, SUPERVISE, Seen, Spec, place, read, write};
 use crate::fault_point;
 use crate::outside;
 use crate::paths;
 use crate::project::Project;
 use crate::run::RunId;
+use crate::store::Queued;
 use crate::variables;
 use crate::workspace::topics;
 
@@ -36,6 +39,8 @@ pub(crate) struct Claimed {
     pub(crate) id: String,
     pub(crate) record: Record,
     secret: Option<String>,
+    /// What the machine needs that does it, where that is another.
+    pub(crate) order: Option<Box<Order>>,
     lock: File,
     /// The folder of a job that does not count yet: it goes where the step comes to nothing.
     unwritten: Option<PathBuf>,
@@ -52,7 +57,7 @@ impl Drop for Claimed {
 impl Record {
     /// Takes the place of the supervisor of a job that nobody has started yet.
     pub(crate) fn claim(&self, root: &Path, id: &str) -> io::Result<Option<Claimed>> {
-        if !matches!(self.look(root)?, Seen::Waiting) {
+        if self.elsewhere.is_none() && !matches!(self.look(root)?, Seen::Waiting) {
             return Ok(None);
         }
         let folder = self.place(root)?;
@@ -83,10 +88,19 @@ impl Record {
             write(&job, &spec)?;
         }
         let (id, record) = (id.to_string(), self.clone());
-        let mut claimed = Claimed { id, record, secret: None, lock, unwritten: None };
+        // That of a job which was queued has been read from the queue.
+        let order = None;
+        let mut claimed = Claimed { id, record, secret: None, order, lock, unwritten: None };
         claimed.arm()?;
         Ok(Some(claimed))
     }
+}
+
+/// What a project on this machine is called in a store of several machines.
+fn known_as(project: &Project) -> io::Result<Option<String>> {
+    let Some(store) = project.store.shared() else { return Ok(None) };
+    let identity = store.identity().map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(Some(identity.site.clone()))
 }
 
 impl Claimed {
@@ -99,12 +113,15 @@ impl Claimed {
         job: &Job,
         document: &str,
         workflow: &Workflow,
-        about: Option<About>,
+        (about, elsewhere): (Option<About>, Option<Elsewhere>),
     ) -> io::Result<Claimed> {
         let root = &project.root;
         let name = format!("{}-{}", filename(&job.id), topics::new_id()?);
         let folder = format!("{FOLDER}/{}/{name}", filename(&run.to_string()));
-        let run = commands(site, job, workflow)?;
+        let client = elsewhere.as_ref().filter(|_| job.run.is_empty());
+        let client = client.map(|_| UsualClient::of(job.rights, workflow));
+        // Where the usual client is, only the machine knows that runs it.
+        let run = if client.is_some() { Vec::new() } else { commands(site, job, workflow)? };
         let full = place(root, &folder)?;
         fs::create_dir_all(&full)?;
         paths::ignored_by_git(&root.join(FOLDER))?;
@@ -139,6 +156,8 @@ impl Claimed {
             role: job.role,
             facts: job.facts.clone(),
             folder,
+            site: known_as(project)?,
+            elsewhere,
             run,
             inputs: job.inputs.clone(),
             file: job.file.clone(),
@@ -154,8 +173,12 @@ impl Claimed {
             answer: None,
             used: false,
         };
-        let mut claimed =
-            Claimed { id: job.id.clone(), record, secret: None, lock, unwritten: Some(full) };
+        let order = record.elsewhere.is_some().then(|| {
+            let (prompt, site) = (job.prompt.clone(), site.to_string_lossy().into_owned());
+            Box::new(Order::new(record.clone(), spec, (prompt, client), site))
+        });
+        let (id, unwritten) = (job.id.clone(), Some(full));
+        let mut claimed = Claimed { id, record, secret: None, order, lock, unwritten };
         claimed.arm()?;
         Ok(claimed)
     }
@@ -164,8 +187,9 @@ impl Claimed {
     /// the job can show it.
     fn arm(&mut self) -> io::Result<()> {
         self.record.starts += 1;
-        if self.record.role.is_some() {
-            let secret = token::secret()?;
+        // The secret of one that is done elsewhere is made there.
+        if self.record.role.is_some() && self.record.elsewhere.is_none() {
+            let secret = secret()?;
             self.record.secret = digest(secret.as_bytes());
             self.secret = Some(secret);
         }
@@ -176,6 +200,25 @@ impl Claimed {
     pub(crate) fn leave(mut self) -> Record {
         self.unwritten = None;
         Record { starts: 0, secret: String::new(), ..self.record.clone() }
+    }
+
+    /// The job as the queue is told of it, where another machine does it.
+    pub(crate) fn queued(&self) -> Option<io::Result<Queued>> {
+        let (order, record) = (self.order.as_ref()?, &self.record);
+        let labels = record.elsewhere.as_ref().map(|it| it.labels.clone()).unwrap_or_default();
+        let spec = serde_json::to_value(order).map_err(io::Error::from);
+        Some(spec.map(|spec| Queued {
+            job: self.id.clone(),
+            folder: record.folder.clone(),
+            kind: record.kind.to_string(),
+            labels,
+            spec,
+        }))
+    }
+
+    /// The step that wants it counts: its folder stays.
+    pub(crate) fn counts(&mut self) {
+        self.unwritten = None;
     }
 
     /// Starts the supervisor, which is given the lock.
@@ -194,7 +237,7 @@ impl Claimed {
             .env_remove(variables::TOKEN);
         if let Some(secret) = &self.secret {
             command
-                .env(variables::TOKEN, token::token(run, &self.id, secret))
+                .env(variables::TOKEN, token(run, &self.id, secret))
                 .env("PHASEGATE", &program)
                 .env(variables::RUN, run.to_string())
                 .env(variables::AGENT, &self.id);
@@ -218,16 +261,8 @@ fn commands(root: &Path, job: &Job, workflow: &Workflow) -> io::Result<Vec<Comma
     if !job.run.is_empty() {
         return Ok(job.run.clone());
     }
-    let client = phasegate_clients::headless();
-    let model = job.model.as_deref();
     let rights = rights(root, job.rights, job.file.clone(), workflow);
-    let words = match (job.manner.gives, job.role) {
-        (Gives::Verdict, _) => client.reviewer(model, &rights).map_err(io::Error::other)?,
-        (Gives::Exit, role) => {
-            let role = role.unwrap_or(phasegate_engine::step::Actor::Worker);
-            client.agent(role, model, &rights)?
-        }
-    };
+    let words = command(job.manner, job.role, job.model.as_deref(), &rights)?;
     Ok(vec![CommandRun { words, timeout: job.timeout }])
 }
 

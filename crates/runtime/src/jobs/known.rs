@@ -12,6 +12,9 @@ pub const SUPERVISE: &str = "supervise";
 /// The same for a job that leads the work itself, as a session of a client does.
 pub const SUPERVISE_SESSION: &str = "supervise-session";
 
+/// The command that tells the rules of a run what has become of its jobs; a worker gives it.
+pub const SETTLE: &str = "settle-run";
+
 /// The words of the command that supervised an agent in version 0.1.0.
 const AGENT_RUN: [&[u8]; 2] = [b"agent", b"run"];
 

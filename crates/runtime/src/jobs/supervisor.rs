@@ -187,6 +187,7 @@ impl Supervised<'_> {
             tests: self.spec.counts_tests.then(|| tests_in(&self.folder.join("log"))),
             tail: if self.spec.keeps_tail { self.tail(&end) } else { String::new() },
             verdict,
+            note: None,
             problem,
         };
         write(&self.folder.join("end.json"), &ended)
@@ -391,6 +392,17 @@ pub fn run_attached(
     spec: &Spec,
     supervisor: Supervisor,
 ) -> io::Result<(Ended, Vec<u8>)> {
+    run_with(root, folder, spec, supervisor, |_| {})
+}
+
+/// The same, with what its environment needs beside.
+pub(crate) fn run_with(
+    root: &Path,
+    folder: &str,
+    spec: &Spec,
+    supervisor: Supervisor,
+    equip: impl FnOnce(&mut Command),
+) -> io::Result<(Ended, Vec<u8>)> {
     let full = place(root, folder)?;
     fs::create_dir_all(&full)?;
     for left in ["started.json", "end.json", "end-asked", "answer", "log"] {
@@ -407,17 +419,11 @@ pub fn run_attached(
         Supervisor::Job => SUPERVISE,
         Supervisor::Session => SUPERVISE_SESSION,
     };
-    let mut supervisor = Command::new(std::env::current_exe()?)
-        .arg(word)
-        .arg(root)
-        .arg(folder)
-        .env_remove(variables::HTTP_TOKEN)
-        .stdin(lock)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()?;
-    supervisor.wait()?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(word).arg(root).arg(folder).env_remove(variables::HTTP_TOKEN);
+    equip(&mut command);
+    command.stdin(lock).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    command.spawn()?.wait()?;
     let ended = read(&full.join("end.json"));
     let ended = ended.ok_or_else(|| io::Error::other("its supervisor was killed"))?;
     Ok((ended, outside::read(&full.join("answer"), MAX_RECORD).unwrap_or_default()))

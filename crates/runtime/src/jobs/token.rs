@@ -25,7 +25,7 @@ pub fn secret() -> io::Result<String> {
 }
 
 /// What a job shows to prove who it is.
-pub(super) fn token(run: &RunId, id: &str, secret: &str) -> String {
+pub(crate) fn token(run: &RunId, id: &str, secret: &str) -> String {
     format!("{secret}~{run}~{id}")
 }
 

@@ -83,6 +83,8 @@ impl From<Agent> for Record {
             role: Some(old.role),
             facts: old.facts,
             folder: format!("{FOLDER}/{}", old.folder),
+            site: None,
+            elsewhere: None,
             run,
             inputs: Vec::new(),
             file: None,
@@ -112,6 +114,7 @@ pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Ledger> {
         stored: String::new(),
         position: Position {
             evidence: 0,
+            pruned: None,
             seq: old.seq,
             head: old.head,
             turn: 0,

@@ -6,12 +6,14 @@
 //! it. Where a process dies in between, the next one to lock the run finds the files and brings the step to
 //! its end: a ledger names the hash of the line that it belongs to.
 
-mod locks;
+mod lines;
+mod removal;
+mod restore;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -20,18 +22,20 @@ use notify::{RecursiveMode, Watcher};
 use phasegate_engine::digest::digest as digest_of;
 use phasegate_engine::functions::{filename, from_filename};
 
-use locks::locked;
+use lines::{Backwards, forwards, place_after};
 
-use super::{Batch, Held, Key, Lines, Lock, Piece, Put, Store, StoreError, Stored, Version, Watch};
+use super::locks::locked;
+use super::{
+    Batch, Held, Key, Lines, Lock, Piece, Put, RunCopy, Sizes, Store, StoreError, Stored, Version,
+    Watch,
+};
 use crate::fault_point;
+use crate::filesystem;
 use crate::journal;
 use crate::outside;
 use crate::paths::{ignored_by_git, inside};
 use crate::run::RunId;
 use crate::whole_file::{self, NewFile, failed};
-
-/// How much of a journal's end is read at first.
-const TAIL: u64 = 16 << 10;
 
 /// A larger ledger, or a larger copy of a definition, is refused.
 const MAX_LEDGER: u64 = 128 << 20;
@@ -46,12 +50,18 @@ const OPEN: &str = ".open";
 /// The runs that are over, a name on each line, in the order in which they were.
 const OVER: &str = ".over";
 
+/// Where what is removed lies until it is.
+const GONE: &str = ".gone";
+
 const JOURNAL: &str = "journal.jsonl";
 const LEDGER: &str = "run.json";
 const OLD_LEDGER: &str = "ledger.json";
 
 /// The folder of a run's evidence: a file for each piece, called by its digest.
 const EVIDENCE: &str = "evidence";
+
+const DEFINITION: &str = "definition.json";
+const DOCUMENT: &str = "document.json";
 
 /// A larger piece of evidence is not read.
 const MAX_PIECE: u64 = 16 << 20;
@@ -79,20 +89,20 @@ impl FileStore {
         Ok(inside(&self.root, &format!("{RUNS}/{place}"))?)
     }
 
+    /// The folder of a run.
+    fn folder(&self, run: &RunId) -> Result<PathBuf, StoreError> {
+        if let Some(folder) = self.folders.borrow().get(run) {
+            return Ok(folder.clone());
+        }
+        let folder = self.below(&place_of(run))?;
+        self.folders.borrow_mut().insert(run.clone(), folder.clone());
+        Ok(folder)
+    }
+
     /// A file of a run: its ledger, its journal, its lock.
     fn file(&self, run: &RunId, name: &str) -> Result<PathBuf, StoreError> {
-        let place = || format!("{}/{}", filename(&run.workflow), filename(&run.name));
-        let known = self.folders.borrow().get(run).cloned();
-        let folder = match known {
-            Some(folder) => folder,
-            None => {
-                let folder = self.below(&place())?;
-                self.folders.borrow_mut().insert(run.clone(), folder.clone());
-                folder
-            }
-        };
-        let file = folder.join(name);
-        if file.is_symlink() { self.below(&format!("{}/{name}", place())) } else { Ok(file) }
+        let file = self.folder(run)?.join(name);
+        if file.is_symlink() { self.below(&format!("{}/{name}", place_of(run))) } else { Ok(file) }
     }
 
     /// Whether nothing is kept of a run, told without following links: most that are asked about have begun
@@ -101,7 +111,7 @@ impl FileStore {
         if self.folders.borrow().contains_key(run) {
             return false;
         }
-        let folder = self.root.join(RUNS).join(filename(&run.workflow)).join(filename(&run.name));
+        let folder = self.root.join(RUNS).join(place_of(run));
         fs::symlink_metadata(folder).is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 
@@ -109,8 +119,24 @@ impl FileStore {
         match key {
             Key::Ledger(run) => self.file(run, LEDGER),
             Key::OldLedger(run) => self.file(run, OLD_LEDGER),
-            Key::Definition(run) => self.file(run, "definition.json"),
+            Key::Definition(run) => self.file(run, DEFINITION),
+            Key::Document(run) => self.file(run, DOCUMENT),
         }
+    }
+
+    /// The version of the file that has a value, where it is still what was expected.
+    fn expected(
+        &self,
+        key: &Key,
+        version: Option<&Version>,
+    ) -> Result<Option<Version>, StoreError> {
+        let Key::Document(run) = key else { return Ok(version.cloned()) };
+        let stored = whole_file::read(&self.path(key)?, MAX_LEDGER)?;
+        let now = stored.as_ref().map(|stored| Version::of_document(&stored.bytes));
+        if now.as_ref() != version {
+            return Err(StoreError::Conflict(format!("the document of run {run}")));
+        }
+        Ok(stored.map(|stored| stored.version))
     }
 
     /// The folder of the index, made where there is none yet.
@@ -124,7 +150,7 @@ impl FileStore {
         let new = self.below(&format!("{OPEN}.{}", std::process::id()))?;
         let made = || -> io::Result<()> {
             fs::create_dir_all(&new)?;
-            for run in self.runs() {
+            for run in self.all() {
                 File::create(new.join(filename(&run.to_string())))?;
             }
             match fs::rename(&new, &index) {
@@ -179,12 +205,13 @@ impl FileStore {
         };
         let old = outside::read(&ledger, MAX_LEDGER).unwrap_or_default();
         let is_due = !counts(&old) && counts(&new.bytes().unwrap_or_default());
-        let definition = NewFile::left_behind(&self.path(&Key::Definition(run.clone()))?);
-        if let Some(definition) = definition.filter(|_| is_due) {
+        for key in [Key::Definition(run.clone()), Key::Document(run.clone())] {
+            let other = NewFile::left_behind(&self.path(&key)?);
+            let Some(other) = other.filter(|_| is_due) else { continue };
             // After the exchange, the temporary file is the old one. The ledger names the new one.
-            let mark = digest_of(&definition.bytes()?);
+            let mark = digest_of(&other.bytes()?);
             if memmem::find(&new.bytes()?, mark.as_bytes()).is_some() {
-                definition.put()?;
+                other.put()?;
             }
         }
         if !is_due {
@@ -193,6 +220,22 @@ impl FileStore {
         new.put()?;
         let seq = seq.unwrap_or_default();
         Ok(Some(format!("line {seq} was written, and its process died before it answered")))
+    }
+
+    /// Lines of a run's journal, as they are read from the file and its length.
+    fn lines(
+        &self,
+        run: &RunId,
+        read: impl FnOnce(File, u64) -> io::Result<Box<dyn Iterator<Item = io::Result<String>>>>,
+    ) -> Lines<'_> {
+        match self.file(run, JOURNAL).and_then(|path| open(&path)) {
+            Ok(None) => Box::new(std::iter::empty()),
+            Ok(Some((file, length))) => match read(file, length) {
+                Ok(lines) => Box::new(lines.map(|line| line.map_err(|error| unreadable(&error)))),
+                Err(error) => Box::new(std::iter::once(Err(unreadable(&error)))),
+            },
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
     }
 
     /// Adds a line to a run's journal, durably.
@@ -250,10 +293,36 @@ impl FileStore {
         file?.write_all(&piece.bytes)
     }
 
+    fn is_there(&self, run: &RunId) -> bool {
+        let is_there = |name: &&str| self.file(run, name).is_ok_and(|path| path.is_file());
+        !self.is_missing(run) && MARKS.iter().any(is_there)
+    }
+
+    /// Every run.
+    fn all(&self) -> Vec<RunId> {
+        let folders = |path: &Path| {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            let shown = |path: &PathBuf| !name_of(path).starts_with('.');
+            entries.map(|entry| entry.path()).filter(shown).collect::<Vec<PathBuf>>()
+        };
+        let mut runs = Vec::new();
+        for workflow in folders(&self.root.join(RUNS)) {
+            for run in folders(&workflow) {
+                if MARKS.iter().any(|file| run.join(file).is_file()) {
+                    let (workflow, name) = (name_of(&workflow), name_of(&run));
+                    let (workflow, name) = (from_filename(&workflow), from_filename(&name));
+                    runs.push(RunId { workflow, name });
+                }
+            }
+        }
+        runs
+    }
+
     fn folder_of(&self, lock: &Lock) -> Result<PathBuf, StoreError> {
         match lock {
             Lock::Run(run) => self.file(run, "lock"),
             Lock::Workflow(workflow) => self.below(&format!("{}/lock", filename(workflow))),
+            Lock::Removal => self.below(&format!("{GONE}/lock")),
         }
     }
 }
@@ -275,52 +344,37 @@ impl Store for FileStore {
         Ok(Held { repairs, guard: Box::new(file) })
     }
 
-    fn runs(&self) -> Vec<RunId> {
-        let folders = |path: &Path| {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            let shown = |path: &PathBuf| !name_of(path).starts_with('.');
-            entries.map(|entry| entry.path()).filter(shown).collect::<Vec<PathBuf>>()
-        };
-        let mut runs = Vec::new();
-        for workflow in folders(&self.root.join(RUNS)) {
-            for run in folders(&workflow) {
-                if MARKS.iter().any(|file| run.join(file).is_file()) {
-                    let (workflow, name) = (name_of(&workflow), name_of(&run));
-                    let (workflow, name) = (from_filename(&workflow), from_filename(&name));
-                    runs.push(RunId { workflow, name });
-                }
-            }
-        }
-        runs
+    fn runs(&self) -> Result<Vec<RunId>, StoreError> {
+        Ok(self.all())
     }
 
-    fn has(&self, run: &RunId) -> bool {
-        let is_there = |name: &&str| self.file(run, name).is_ok_and(|path| path.is_file());
-        !self.is_missing(run) && MARKS.iter().any(is_there)
+    fn has(&self, run: &RunId) -> Result<bool, StoreError> {
+        Ok(self.is_there(run))
     }
 
-    fn open_runs(&self) -> Vec<RunId> {
+    fn open_runs(&self) -> Result<Vec<RunId>, StoreError> {
         let index = self.root.join(RUNS).join(OPEN);
         let is_own = fs::symlink_metadata(&index).is_ok_and(|meta| meta.is_dir());
         let entries = fs::read_dir(index).ok().filter(|_| is_own);
-        let Some(entries) = entries else { return self.runs() };
+        let Some(entries) = entries else { return Ok(self.all()) };
         let names = entries.flatten().map(|entry| entry.file_name());
         let names = names.filter_map(|name| Some(from_filename(name.to_str()?)));
-        names.filter_map(|name| RunId::try_from(name).ok()).collect()
+        Ok(names.filter_map(|name| RunId::try_from(name).ok()).collect())
     }
 
-    fn over_runs(&self, most: usize) -> Vec<RunId> {
+    fn over_runs(&self, most: usize) -> Result<Vec<RunId>, StoreError> {
         let file = self.below(OVER).and_then(|path| open(&path));
-        let Ok(Some((file, length))) = file else { return Vec::new() };
+        let Ok(Some((file, length))) = file else { return Ok(Vec::new()) };
         let mut found: Vec<RunId> = Vec::new();
         // One that was begun again and ended again is there twice.
         for line in Backwards::new(file, length).take(4 * most) {
             let run = line.ok().and_then(|line| RunId::try_from(line).ok());
-            if let Some(run) = run.filter(|run| found.len() < most && !found.contains(run)) {
+            let is_new = |run: &RunId| !found.contains(run) && self.is_there(run);
+            if let Some(run) = run.filter(|run| found.len() < most && is_new(run)) {
                 found.push(run);
             }
         }
-        found
+        Ok(found)
     }
 
     fn note_over(&self, run: &RunId) {
@@ -338,12 +392,19 @@ impl Store for FileStore {
         if self.is_missing(key.run()) {
             return Ok(None);
         }
-        whole_file::read(&self.path(key)?, MAX_LEDGER)
+        let stored = whole_file::read(&self.path(key)?, MAX_LEDGER)?;
+        Ok(stored.map(|stored| match key {
+            Key::Document(_) => Stored { version: Version::of_document(&stored.bytes), ..stored },
+            _ => stored,
+        }))
     }
 
     fn version(&self, key: &Key) -> Result<Option<Version>, StoreError> {
         if self.is_missing(key.run()) {
             return Ok(None);
+        }
+        if let Key::Document(_) = key {
+            return Ok(self.get(key)?.map(|stored| stored.version));
         }
         whole_file::version_of(&self.path(key)?)
     }
@@ -354,11 +415,17 @@ impl Store for FileStore {
         let (ledgers, others): (Vec<&Put>, Vec<&Put>) =
             batch.puts.iter().partition(|put| matches!(put.key, Key::Ledger(_)));
         for put in ledgers.into_iter().chain(others) {
-            let new = NewFile::write(&self.path(&put.key)?, put.expected.clone(), &put.bytes)?;
+            let expected = self.expected(&put.key, put.expected.as_ref())?;
+            let new = NewFile::write(&self.path(&put.key)?, expected, &put.bytes)?;
             if !new.is_due() {
                 return Err(StoreError::Conflict(format!("the bookkeeping of run {run}")));
             }
             ready.push(new);
+        }
+        let mut gone = Vec::with_capacity(batch.remove.len());
+        for (key, version) in &batch.remove {
+            let expected = self.expected(key, Some(version))?;
+            gone.extend(expected.map(|version| (key, version)));
         }
         if batch.open {
             self.note_open(run)?;
@@ -371,12 +438,18 @@ impl Store for FileStore {
             self.append(run, line)?;
         }
         fault_point::reach("after-journal");
+        // A document goes before the ledger that says so: while that lies ready, the step is brought to its end.
+        let (documents, others): (Vec<_>, Vec<_>) =
+            gone.into_iter().partition(|(key, _)| matches!(key, Key::Document(_)));
+        for (key, version) in documents {
+            whole_file::remove(&self.path(key)?, &version)?;
+        }
         for new in ready.into_iter().rev() {
             new.put()?;
             fault_point::reach("after-put");
         }
-        if let Some((key, version)) = &batch.remove {
-            whole_file::remove(&self.path(key)?, version)?;
+        for (key, version) in others {
+            whole_file::remove(&self.path(key)?, &version)?;
         }
         if !batch.open {
             self.note_over(run);
@@ -394,6 +467,19 @@ impl Store for FileStore {
         (digest_of(&bytes) == digest).then_some(bytes)
     }
 
+    fn pieces(&self, run: &RunId) -> Result<Vec<String>, StoreError> {
+        let folder = self.file(run, EVIDENCE)?;
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.map(|entry| name_of(&entry.path())).collect();
+        names.retain(|name| self.piece_size(run, name).is_some());
+        names.sort();
+        Ok(names)
+    }
+
+    fn restore(&self, run: &RunId, copy: &RunCopy) -> Result<(), StoreError> {
+        self.restore_run(run, copy)
+    }
+
     fn set_aside(&self, key: &Key) -> Result<String, StoreError> {
         whole_file::set_aside(&self.path(key)?)
     }
@@ -403,33 +489,46 @@ impl Store for FileStore {
     }
 
     fn forwards(&self, run: &RunId) -> Lines<'_> {
-        let opened = self.file(run, JOURNAL).and_then(|path| open(&path));
-        match opened {
-            Ok(None) => Box::new(std::iter::empty()),
-            Ok(Some((file, _))) => {
-                let mut file = BufReader::new(file);
-                Box::new(std::iter::from_fn(move || {
-                    let mut line = Vec::new();
-                    match file.read_until(b'\n', &mut line) {
-                        // What has no end is not whole yet.
-                        Ok(_) => line.strip_suffix(b"\n").map(|line| Ok(text(line))),
-                        Err(error) => Some(Err(unreadable(&error))),
-                    }
-                }))
-            }
-            Err(error) => Box::new(std::iter::once(Err(error))),
-        }
+        self.lines(run, |file, _| Ok(Box::new(forwards(file))))
     }
 
     fn backwards(&self, run: &RunId) -> Lines<'_> {
-        let opened = self.file(run, JOURNAL).and_then(|path| open(&path));
-        match opened {
-            Ok(None) => Box::new(std::iter::empty()),
-            Ok(Some((file, length))) => Box::new(
-                Backwards::new(file, length).map(|line| line.map_err(|error| unreadable(&error))),
-            ),
-            Err(error) => Box::new(std::iter::once(Err(error))),
-        }
+        self.lines(run, |file, length| Ok(Box::new(Backwards::new(file, length))))
+    }
+
+    fn after(&self, run: &RunId, seq: u64) -> Lines<'_> {
+        self.lines(run, |mut file, length| {
+            let place = place_after(&file, length, seq)?;
+            file.seek(SeekFrom::Start(place))?;
+            Ok(Box::new(forwards(file)))
+        })
+    }
+
+    fn before(&self, run: &RunId, seq: u64) -> Lines<'_> {
+        self.lines(run, |file, length| {
+            let place = place_after(&file, length, seq.saturating_sub(1))?;
+            Ok(Box::new(Backwards::new(file, place)))
+        })
+    }
+
+    fn sizes(&self, run: &RunId) -> Sizes {
+        self.sizes_of(run)
+    }
+
+    fn strip(&self, run: &RunId, first: u64) -> Result<(), StoreError> {
+        self.strip_run(run, first)
+    }
+
+    fn remove(&self, run: &RunId) -> Result<(), StoreError> {
+        self.remove_run(run)
+    }
+
+    fn half_removed(&self) -> u64 {
+        self.below(GONE).map_or(0, |gone| filesystem::size(&gone))
+    }
+
+    fn tidy(&self) -> Result<(), StoreError> {
+        self.tidy_up()
     }
 
     fn watch(
@@ -461,6 +560,11 @@ struct Watching(
 
 impl Watch for Watching {}
 
+/// Where a run is, below the folder of all runs.
+fn place_of(run: &RunId) -> String {
+    format!("{}/{}", filename(&run.workflow), filename(&run.name))
+}
+
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
@@ -490,90 +594,4 @@ fn follows(journal: &File, length: u64, line: &str) -> io::Result<bool> {
 
 fn unreadable(error: &io::Error) -> StoreError {
     StoreError::Failed(format!("a journal cannot be read: {error}"))
-}
-
-fn text(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).into_owned()
-}
-
-/// The whole lines of a file from its end, read piece by piece: the first ones cost the same however long
-/// the file is.
-struct Backwards {
-    file: File,
-    /// Where what was read begins.
-    start: u64,
-    /// What was read and not given yet.
-    read: Vec<u8>,
-    size: u64,
-    begun: bool,
-}
-
-impl Backwards {
-    fn new(file: File, length: u64) -> Backwards {
-        Backwards { file, start: length, read: Vec::new(), size: TAIL, begun: false }
-    }
-
-    /// Reads one piece more; whether there was one.
-    fn more(&mut self) -> io::Result<bool> {
-        let size = self.size.min(self.start);
-        if size == 0 {
-            return Ok(false);
-        }
-        self.start -= size;
-        self.size *= 2;
-        let mut piece = vec![0; usize::try_from(size).map_err(io::Error::other)?];
-        self.file.seek(SeekFrom::Start(self.start))?;
-        self.file.read_exact(&mut piece)?;
-        piece.append(&mut self.read);
-        self.read = piece;
-        Ok(true)
-    }
-
-    /// Where the last whole line ends.
-    fn whole(mut self) -> io::Result<u64> {
-        loop {
-            if let Some(newline) = memchr::memrchr(b'\n', &self.read) {
-                return Ok(self.start + newline as u64 + 1);
-            }
-            if !self.more()? {
-                return Ok(0);
-            }
-        }
-    }
-
-    fn step(&mut self) -> io::Result<Option<String>> {
-        if !self.begun {
-            // What is behind the last newline is not whole yet.
-            while memchr::memrchr(b'\n', &self.read).is_none() {
-                if !self.more()? {
-                    return Ok(None);
-                }
-            }
-            let end = memchr::memrchr(b'\n', &self.read).unwrap_or(0);
-            self.read.truncate(end);
-            self.begun = true;
-        } else if self.start == 0 && self.read.is_empty() {
-            return Ok(None);
-        }
-        loop {
-            if let Some(newline) = memchr::memrchr(b'\n', &self.read) {
-                let line = text(&self.read[newline + 1..]);
-                self.read.truncate(newline);
-                return Ok(Some(line));
-            }
-            if !self.more()? {
-                let line = text(&self.read);
-                self.read.clear();
-                return Ok(Some(line));
-            }
-        }
-    }
-}
-
-impl Iterator for Backwards {
-    type Item = io::Result<String>;
-
-    fn next(&mut self) -> Option<io::Result<String>> {
-        self.step().transpose()
-    }
 }

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Batch, Held, Key, Lines, Lock, Store, StoreError, Stored, Version, Watch};
+use super::{
+    Batch, Held, Key, Lines, Lock, RunCopy, Sizes, Store, StoreError, Stored, Version, Watch,
+};
+use crate::journal;
 use crate::run::RunId;
 
 /// How long a lock is waited for.
@@ -63,7 +66,11 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 impl State {
     fn version(&self, key: &Key) -> Option<Version> {
-        self.values.get(key).map(|(version, _)| Version::new(version.to_string()))
+        let (version, bytes) = self.values.get(key)?;
+        Some(match key {
+            Key::Document(_) => Version::of_document(bytes),
+            _ => Version::new(version.to_string()),
+        })
     }
 
     fn note_over(&mut self, run: &RunId) {
@@ -102,29 +109,29 @@ impl Store for MemoryStore {
         Ok(Held { repairs: Vec::new(), guard })
     }
 
-    fn runs(&self) -> Vec<RunId> {
+    fn runs(&self) -> Result<Vec<RunId>, StoreError> {
         let state = self.state();
         let runs = state.values.keys().map(Key::run).chain(state.journals.keys());
-        runs.cloned().collect::<BTreeSet<_>>().into_iter().collect()
+        Ok(runs.cloned().collect::<BTreeSet<_>>().into_iter().collect())
     }
 
-    fn has(&self, run: &RunId) -> bool {
+    fn has(&self, run: &RunId) -> Result<bool, StoreError> {
         let state = self.state();
-        state.journals.contains_key(run) || state.values.keys().any(|key| key.run() == run)
+        Ok(state.journals.contains_key(run) || state.values.keys().any(|key| key.run() == run))
     }
 
-    fn open_runs(&self) -> Vec<RunId> {
-        self.state().open.iter().cloned().collect()
+    fn open_runs(&self) -> Result<Vec<RunId>, StoreError> {
+        Ok(self.state().open.iter().cloned().collect())
     }
 
-    fn over_runs(&self, most: usize) -> Vec<RunId> {
+    fn over_runs(&self, most: usize) -> Result<Vec<RunId>, StoreError> {
         let mut found: Vec<RunId> = Vec::new();
         for run in self.state().over.iter().rev() {
             if found.len() < most && !found.contains(run) {
                 found.push(run.clone());
             }
         }
-        found
+        Ok(found)
     }
 
     fn note_over(&self, run: &RunId) {
@@ -160,7 +167,7 @@ impl Store for MemoryStore {
             let value = (state.count, put.bytes.clone());
             state.values.insert(put.key.clone(), value);
         }
-        if let Some((key, _)) = &batch.remove {
+        for (key, _) in &batch.remove {
             state.values.remove(key);
         }
         if batch.open {
@@ -182,6 +189,30 @@ impl Store for MemoryStore {
     fn piece(&self, run: &RunId, digest: &str) -> Option<Vec<u8>> {
         let state = self.state();
         state.pieces.get(&(run.clone(), digest.to_string())).map(|bytes| bytes.to_vec())
+    }
+
+    fn pieces(&self, run: &RunId) -> Result<Vec<String>, StoreError> {
+        let state = self.state();
+        let own = state.pieces.keys().filter(|(of, _)| of == run);
+        Ok(own.map(|(_, digest)| digest.clone()).collect())
+    }
+
+    fn restore(&self, run: &RunId, copy: &RunCopy) -> Result<(), StoreError> {
+        let mut state = self.state();
+        for (key, bytes) in &copy.values {
+            state.count += 1;
+            let value = (state.count, bytes.clone());
+            state.values.insert(key.clone(), value);
+        }
+        for piece in &copy.pieces {
+            state.pieces.insert((run.clone(), piece.digest.clone()), piece.bytes.clone());
+        }
+        state.journals.insert(run.clone(), copy.lines.clone());
+        state.open.insert(run.clone());
+        if !copy.open {
+            state.note_over(run);
+        }
+        Ok(())
     }
 
     fn set_aside(&self, key: &Key) -> Result<String, StoreError> {
@@ -209,6 +240,64 @@ impl Store for MemoryStore {
     fn backwards(&self, run: &RunId) -> Lines<'_> {
         let lines = self.state().journals.get(run).cloned().unwrap_or_default();
         Box::new(lines.into_iter().rev().map(Ok))
+    }
+
+    fn after(&self, run: &RunId, seq: u64) -> Lines<'_> {
+        let is_known = move |line: &Result<String, StoreError>| {
+            line.as_ref().is_ok_and(|line| journal::seq(line).is_none_or(|number| number <= seq))
+        };
+        Box::new(self.forwards(run).skip_while(is_known))
+    }
+
+    fn before(&self, run: &RunId, seq: u64) -> Lines<'_> {
+        let is_newer = move |line: &Result<String, StoreError>| {
+            line.as_ref().is_ok_and(|line| journal::seq(line).is_none_or(|number| number >= seq))
+        };
+        Box::new(self.backwards(run).skip_while(is_newer))
+    }
+
+    fn sizes(&self, run: &RunId) -> Sizes {
+        let state = self.state();
+        let own = |key: &Key| key.run() == run;
+        let values = state.values.iter().filter(|(key, _)| own(key));
+        let values = values.map(|(key, (_, bytes))| (matches!(key, Key::Definition(_)), bytes));
+        let lines = state.journals.get(run).into_iter().flatten().map(|line| line.len() + 1);
+        let pieces = state.pieces.iter().filter(|((of, _), _)| of == run);
+        let pieces: usize = pieces.map(|(_, bytes)| bytes.len()).sum();
+        let (definitions, ledgers): (Vec<_>, Vec<_>) = values.partition(|(is_one, _)| *is_one);
+        let sum = |all: Vec<(bool, &Vec<u8>)>| all.iter().map(|(_, it)| it.len()).sum::<usize>();
+        let apart = pieces + sum(definitions);
+        let all = apart + sum(ledgers) + lines.sum::<usize>();
+        Sizes { all: all as u64, apart: apart as u64 }
+    }
+
+    fn strip(&self, run: &RunId, first: u64) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.values.remove(&Key::Definition(run.clone()));
+        state.pieces.retain(|(of, _), _| of != run);
+        if let Some(lines) = state.journals.get_mut(run) {
+            lines.retain(|line| journal::position(line).is_none_or(|(seq, _)| seq >= first));
+        }
+        Ok(())
+    }
+
+    fn remove(&self, run: &RunId) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.values.retain(|key, _| key.run() != run);
+        state.pieces.retain(|(of, _), _| of != run);
+        state.journals.remove(run);
+        Ok(())
+    }
+
+    fn half_removed(&self) -> u64 {
+        0
+    }
+
+    fn tidy(&self) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let known: BTreeSet<RunId> = state.values.keys().map(|key| key.run().clone()).collect();
+        state.over.retain(|run| known.contains(run));
+        Ok(())
     }
 
     fn watch(

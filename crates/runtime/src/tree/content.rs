@@ -8,33 +8,18 @@
 //! be set. Where a file was changed so lately that another change could bear the same time, its digest is not
 //! remembered.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt::Write as _;
-use std::fs::{self, Metadata};
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use phasegate_engine::digest::digest_of;
 use phasegate_engine::glob;
-use sha1_smol::{Digest, Sha1};
 
 use super::Apart;
-use crate::git;
-use crate::outside::{self, MAX_RECORD};
+use super::memory::{File, Memory, Seen};
+use crate::git::names::{self, Entry, Mode, Name};
+use crate::git::{self, Paths};
 use crate::paths::{self, Walk};
-
-/// How long a file must have been left alone before its times tell that it is the same.
-const SETTLED: i128 = 2_000_000_000;
-
-/// How much of a file is read at once.
-const PIECE: usize = 1 << 20;
-
-/// How many threads look at files, and how many files are worth one.
-const MAX_THREADS: usize = 8;
-const MIN_SHARE: usize = 1_000;
 
 /// How many files are named that cannot be read.
 const MAX_NAMED: usize = 3;
@@ -54,8 +39,11 @@ pub(crate) struct Look {
     root: PathBuf,
     /// Where the digests of files are remembered.
     memory: PathBuf,
-    paths: Vec<String>,
+    /// Of the files that are not apart from the tree, and of those that the workflow has written.
+    paths: Arc<Paths>,
     apart: Apart,
+    /// Those that are as the workflow has written them, which makes them no part of the tree.
+    written: BTreeSet<String>,
     /// What the tree's name must tell and git's would not.
     beside: Vec<String>,
     notes: Vec<String>,
@@ -64,9 +52,20 @@ pub(crate) struct Look {
 
 #[derive(Debug)]
 struct Known {
-    memory: Memory,
+    digests: Digests,
     /// What was asked for, by the patterns of the files.
     contents: BTreeMap<Vec<String>, Content>,
+}
+
+/// What a look leaves to the next one: the digests of files, the names of the trees that it has seen, and how
+/// git is asked.
+#[derive(Debug, Default)]
+struct Digests {
+    files: Memory,
+    /// By the patterns of their files. A tree that has not changed is not worked out again: a look that takes the
+    /// place of an earlier one mostly finds the same.
+    trees: BTreeMap<Vec<String>, (Vec<Option<File>>, Name)>,
+    settings: Option<git::Settings>,
 }
 
 impl Look {
@@ -80,40 +79,51 @@ impl Look {
         apart: &Apart,
         before: Option<&Look>,
     ) -> Result<Look, String> {
+        let before = before.filter(|before| before.is_of(root, memory, apart));
         let (mut notes, mut beside) = (Vec::new(), Vec::new());
+        let (listed, mut digests) = listed(root, memory, before);
         let all = || Walk::new(root).files("**").map_err(|why| why.to_string());
-        let mut paths = match git::files(root) {
+        let paths = match listed {
             Ok(Some(files)) => {
+                digests.settings = Some(files.settings);
                 beside.extend(files.ignoring);
                 notes.extend(files.notes);
                 files.paths
             }
-            Ok(None) => all()?,
+            Ok(None) => Some(all()?.into_iter().collect()),
             Err(why) => {
                 notes.push(format!(
                     "ignored files are a part of it, since git cannot list it ({why})"
                 ));
-                all()?
+                Some(all()?.into_iter().collect())
             }
         };
-        let patterns = Patterns::new(&apart.patterns);
-        let only = Patterns::new(&apart.only);
-        let is_meant = |path: &str| apart.only.is_empty() || only.fit(path);
-        paths
-            .retain(|path| is_meant(path) && !patterns.fit(path) && !apart.has_written(root, path));
-        // To read the digests of a large tree takes as long as to ask git for its files.
-        let before = before.filter(|before| before.memory == memory);
-        let digests = before.map_or_else(|| Memory::read(memory), Look::hand_over);
-        let known = Known { memory: digests, contents: BTreeMap::new() };
+        let paths = match (paths, before) {
+            (None, Some(before)) => Arc::clone(&before.paths),
+            (paths, _) => Arc::new(meant(paths.unwrap_or_default(), apart)),
+        };
+        let is_listed = |path: &&String| paths.has(path.as_bytes());
+        let written = apart.written.0.keys().filter(is_listed);
+        let written = written.filter(|path| apart.has_written(root, path)).cloned().collect();
+        if before.is_some_and(|it| !Arc::ptr_eq(&it.paths, &paths) || it.written != written) {
+            digests.trees.clear();
+        }
+        let known = Mutex::new(Known { digests, contents: BTreeMap::new() });
         let (root, memory) = (root.to_path_buf(), memory.to_path_buf());
         let apart = apart.clone();
-        Ok(Look { root, memory, paths, apart, beside, notes, known: Mutex::new(known) })
+        Ok(Look { root, memory, paths, apart, written, beside, notes, known })
     }
 
-    /// The digests that it knows, for a later look that takes its place.
-    fn hand_over(&self) -> Memory {
+    /// Whether it is a look at the same files, as far as that can be told in advance.
+    fn is_of(&self, root: &Path, memory: &Path, apart: &Apart) -> bool {
+        let same_files = self.apart.patterns == apart.patterns && self.apart.only == apart.only;
+        self.root == root && self.memory == memory && same_files
+    }
+
+    /// What it knows, for a later look that takes its place.
+    fn hand_over(&self) -> Digests {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut known.memory)
+        std::mem::take(&mut known.digests)
     }
 
     /// The content of the files that match one of some patterns; of all files where there are none. Patterns
@@ -125,85 +135,64 @@ impl Look {
             return content.clone();
         }
         let patterns = Patterns::new(inputs);
-        let is_meant = |path: &&String| inputs.is_empty() || patterns.fit(path);
-        let mut meant: Vec<&String> = self.paths.iter().filter(is_meant).collect();
+        let is_meant = |path: &&str| inputs.is_empty() || patterns.fit(path);
+        let mut meant: Vec<&str> = self.files().filter(is_meant).collect();
         let mut notes = self.notes.clone();
         if meant.is_empty() && !inputs.is_empty() {
             let named = inputs.join(", ");
             notes.push(format!("no file matches the inputs {named}, so that all files count"));
-            meant = self.paths.iter().collect();
+            meant = self.files().collect();
         }
-        let content = self.digest(&meant, &mut known.memory, notes);
+        let content = self.digest(inputs, &meant, &mut known.digests, notes);
         known.contents.insert(inputs.to_vec(), content.clone());
         content
     }
 
-    /// All files, and these, whether git ignores them or not.
-    pub(super) fn files(&self, named: &[String]) -> Folder {
+    /// The files of the tree, in their order.
+    fn files(&self) -> impl Iterator<Item = &str> {
+        let is_apart = |path: &str| !self.written.is_empty() && self.written.contains(path);
+        self.paths.iter().filter(move |path| !is_apart(path))
+    }
+
+    /// All files, and these, whether git ignores them or not; with the name of a tree of them.
+    pub(super) fn entries(&self, named: &[String]) -> (String, Vec<(String, Mode, Name)>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let patterns = Patterns::new(&self.apart.patterns);
-        let is_part = |path: &&String| {
+        let is_part = |path: &&str| {
             paths::inside(&self.root, path).is_ok()
                 && !patterns.fit(path)
                 && !self.apart.has_written(&self.root, path)
         };
-        let all: Vec<&String> = self.paths.iter().chain(named.iter().filter(is_part)).collect();
-        let files = self.gather(&all, &mut known.memory).0;
-        known.memory.keep(&self.memory, &self.paths);
-        files
+        let named = named.iter().map(String::as_str).filter(is_part);
+        let mut all: Vec<&str> = self.files().chain(named).collect();
+        all.sort_unstable();
+        all.dedup();
+        let seen = self.gather(&all, &mut known.digests.files);
+        let files: Vec<Entry> = entries(&all, &seen.files).collect();
+        let owned = |(path, mode, digest): &Entry| ((*path).to_string(), *mode, *digest);
+        (names::tree(&files).to_string(), files.iter().map(owned).collect())
     }
 
-    /// Files as they are, and the unreadable ones: the path, what is known of it, and why.
-    fn gather(&self, paths: &[&String], memory: &mut Memory) -> (Folder, Vec<Unread>) {
-        let (mut files, mut unread) = (Folder::default(), Vec::new());
-        for (path, read) in paths.iter().zip(self.read(paths, memory)) {
-            match read {
-                Ok(Some(Seen { mode, digest, settled })) => {
-                    files.add(path, mode, digest);
-                    if let Some(mark) = settled {
-                        memory.learn(path, mark, digest);
-                    }
-                }
-                Ok(None) => {}
-                Err((mark, error)) => unread.push(((*path).clone(), mark, error)),
-            }
-        }
-        (files, unread)
-    }
-
-    /// What is at each path. Most of the time goes by in the kernel, and its processors share that.
-    fn read(
-        &self,
-        paths: &[&String],
-        memory: &Memory,
-    ) -> Vec<Result<Option<Seen>, (Mark, io::Error)>> {
-        let read = |paths: &[&String]| -> Vec<_> {
-            paths.iter().map(|path| memory.content(&self.root, path)).collect()
-        };
-        let most = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-        let each = paths.len().div_ceil(most).max(MIN_SHARE);
-        if paths.len() <= each {
-            return read(paths);
-        }
-        std::thread::scope(|scope| {
-            let shares: Vec<_> =
-                paths.chunks(each).map(|share| (share, scope.spawn(|| read(share)))).collect();
-            // A thread that cannot go on leaves its share to this one.
-            let all = shares.into_iter().map(|(share, thread)| match thread.join() {
-                Ok(share) => share,
-                Err(_) => read(share),
-            });
-            all.flatten().collect()
-        })
-    }
-
-    fn digest(&self, paths: &[&String], memory: &mut Memory, mut notes: Vec<String>) -> Content {
-        let (files, unread) = self.gather(paths, memory);
-        let mut beside = self.beside.clone();
-        beside.extend(unread.iter().map(|(path, mark, _)| format!("{path} {mark:?}")));
-        let mut unread: Vec<String> =
-            unread.iter().map(|(path, _, error)| format!("{path} ({error})")).collect();
+    /// Files as they are. The paths are sorted.
+    fn gather(&self, paths: &[&str], memory: &mut Memory) -> Seen {
+        let seen = memory.look(&self.root, paths);
+        memory.learn(paths, &seen);
         memory.keep(&self.memory, &self.paths);
+        seen
+    }
+
+    fn digest(
+        &self,
+        inputs: &[String],
+        paths: &[&str],
+        digests: &mut Digests,
+        mut notes: Vec<String>,
+    ) -> Content {
+        let Seen { files, unread, .. } = self.gather(paths, &mut digests.files);
+        let mut beside = self.beside.clone();
+        beside.extend(unread.iter().map(|(at, mark, _)| format!("{} {mark:?}", paths[*at])));
+        let mut unread: Vec<String> =
+            unread.iter().map(|(at, _, error)| format!("{} ({error})", paths[*at])).collect();
         if !unread.is_empty() {
             let more = unread.len().saturating_sub(MAX_NAMED);
             unread.truncate(MAX_NAMED);
@@ -213,7 +202,15 @@ impl Look {
                 unread.join(", ")
             ));
         }
-        let mut name = files.digest().to_string();
+        let name = match digests.trees.get(inputs) {
+            Some((known, name)) if *known == files => *name,
+            _ => {
+                let name = names::tree(&entries(paths, &files).collect::<Vec<_>>());
+                digests.trees.insert(inputs.to_vec(), (files, name));
+                name
+            }
+        };
+        let mut name = name.to_string();
         if !beside.is_empty() {
             let all = [&name].into_iter().chain(&beside).map(String::as_bytes);
             name = digest_of(all);
@@ -226,7 +223,7 @@ impl Look {
     pub(crate) fn has(&self, pattern: &str) -> bool {
         let pattern = [pattern.to_string()];
         let pattern = Patterns::new(&pattern);
-        self.paths.iter().any(|path| pattern.fit(path))
+        self.files().any(|path| pattern.fit(path))
     }
 
     /// Everything that was asked for, by the patterns of the files.
@@ -235,15 +232,60 @@ impl Look {
     }
 }
 
+/// The files that were found at some paths.
+fn entries<'p>(
+    paths: &'p [&str],
+    files: &'p [Option<File>],
+) -> impl Iterator<Item = Entry<'p>> + 'p {
+    let found = paths.iter().zip(files);
+    found.filter_map(|(path, file)| file.map(|(mode, digest)| (*path, mode, digest)))
+}
+
+/// Those of some paths that are not apart from the tree by their names.
+fn meant(mut paths: Paths, apart: &Apart) -> Paths {
+    let (patterns, only) = (Patterns::new(&apart.patterns), Patterns::new(&apart.only));
+    paths.retain(|path| (apart.only.is_empty() || only.fit(path)) && !patterns.fit(path));
+    paths
+}
+
+/// What git lists, and the digests that are known: those of an earlier look, if there is one. To ask about the
+/// files of a large tree takes about as long as git takes to list them, so both are done at once.
+fn listed(
+    root: &Path,
+    memory: &Path,
+    before: Option<&Look>,
+) -> (Result<Option<git::Files>, String>, Digests) {
+    let mut known = before.map(Look::hand_over).unwrap_or_default();
+    let settings = known.settings.take();
+    let list = || git::files(root, settings, before.map(|before| &*before.paths));
+    let remember = |known: &mut Digests| {
+        if before.is_none() {
+            known.files = Memory::read(memory);
+        }
+    };
+    if !Memory::is_large(memory) {
+        remember(&mut known);
+        known.files.forget_the_present();
+        return (list(), known);
+    }
+    std::thread::scope(|scope| {
+        let files = scope.spawn(list);
+        remember(&mut known);
+        known.files.ask_in_advance(root);
+        let files = files.join().unwrap_or_else(|_| Err("the listing failed".into()));
+        (files, known)
+    })
+}
+
 /// Patterns of paths. Most paths differ from most patterns in their beginning, which is cheap to see.
-struct Patterns<'p>(Vec<(&'p str, &'p String)>);
+pub(super) struct Patterns<'p>(Vec<(&'p str, &'p String)>);
 
 impl Patterns<'_> {
-    fn new(patterns: &[String]) -> Patterns<'_> {
+    pub(super) fn new(patterns: &[String]) -> Patterns<'_> {
         Patterns(patterns.iter().map(|it| (glob::fixed_prefix(it), it)).collect())
     }
 
-    fn fit(&self, path: &str) -> bool {
+    pub(super) fn fit(&self, path: &str) -> bool {
         let fits = |(prefix, pattern): &(&str, &String)| {
             path.starts_with(prefix) && glob::matches(pattern, path)
         };
@@ -251,184 +293,112 @@ impl Patterns<'_> {
     }
 }
 
-/// A folder as git records it.
-#[derive(Default)]
-pub(super) struct Folder {
-    files: BTreeMap<String, (&'static str, Digest)>,
-    folders: BTreeMap<String, Folder>,
-}
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+    use std::time::Duration;
 
-impl Folder {
-    fn add(&mut self, path: &str, mode: &'static str, digest: Digest) {
-        match path.split_once('/') {
-            Some((folder, rest)) => match self.folders.get_mut(folder) {
-                Some(folder) => folder.add(rest, mode, digest),
-                None => self.folders.entry(folder.into()).or_default().add(rest, mode, digest),
-            },
-            None => {
-                self.files.insert(path.to_string(), (mode, digest));
-            }
+    use super::*;
+
+    fn git(root: &Path, arguments: &[&str]) -> String {
+        let said = Command::new("git").args(arguments).current_dir(root).output().unwrap();
+        String::from_utf8(said.stdout).unwrap().trim().to_string()
+    }
+
+    /// So many files are remembered that they are asked about while git lists.
+    #[test]
+    fn a_large_tree_is_never_taken_for_what_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, memory) = (folder.path().join("tree"), folder.path().join("memory"));
+        fs::create_dir_all(&root).unwrap();
+        git(&root, &["init", "-q"]);
+        for number in 0..1_200 {
+            fs::create_dir_all(root.join((number / 100).to_string())).unwrap();
+            fs::write(root.join(format!("{}/{number}", number / 100)), "one").unwrap();
+        }
+        // Until times tell that a file is the same.
+        std::thread::sleep(Duration::from_millis(2_200));
+        let look =
+            |before: Option<&Look>| Look::new(&root, &memory, &Apart::default(), before).unwrap();
+        let true_name = || {
+            git(&root, &["add", "-A"]);
+            git(&root, &["write-tree"])
+        };
+        let first = look(None);
+        assert_eq!(first.content(&[]).name, true_name());
+        assert!(Memory::is_large(&memory));
+        let changes: [&dyn Fn(); 5] = [
+            &|| fs::write(root.join("3/301"), "two").unwrap(),
+            &|| fs::write(root.join("3/new"), "new").unwrap(),
+            &|| fs::remove_file(root.join("4/404")).unwrap(),
+            &|| fs::rename(root.join("5/505"), root.join("5/506")).unwrap(),
+            &|| fs::remove_dir_all(root.join("6")).unwrap(),
+        ];
+        let mut before = first;
+        for change in changes {
+            change();
+            let (fresh, after) = (look(None), look(Some(&before)));
+            let name = after.content(&[]).name;
+            assert_ne!(name, before.content(&[]).name);
+            assert_eq!(name, fresh.content(&[]).name);
+            assert_eq!(name, true_name());
+            let again = look(Some(&after));
+            assert_eq!(again.content(&[]).name, name);
+            before = again;
         }
     }
 
-    /// The path of every file, with its mode and its digest.
-    pub(super) fn entries(&self) -> Vec<(String, &'static str, Digest)> {
-        let files = self.files.iter().map(|(name, (mode, digest))| (name.clone(), *mode, *digest));
-        let below = self.folders.iter().flat_map(|(folder, inner)| {
-            let entries = inner.entries().into_iter();
-            entries.map(move |(name, mode, digest)| (format!("{folder}/{name}"), mode, digest))
-        });
-        files.chain(below).collect()
+    /// Git says the same about a recorded repository, whether it is there or not.
+    #[test]
+    fn a_repository_that_comes_back_is_seen_by_the_next_look() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, memory) = (folder.path().join("tree"), folder.path().join("memory"));
+        let inner = root.join("inner");
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join("file"), "one").unwrap();
+        let who = ["-c", "user.name=a", "-c", "user.email=a@b"];
+        for at in [&root, &inner] {
+            git(at, &["init", "-q"]);
+        }
+        git(&inner, &["add", "file"]);
+        git(&inner, &[who.as_slice(), &["commit", "-qm", "one"]].concat());
+        git(&root, &["add", "inner"]);
+        fs::rename(inner.join(".git"), folder.path().join("away")).unwrap();
+        let look =
+            |before: Option<&Look>| Look::new(&root, &memory, &Apart::default(), before).unwrap();
+        let first = look(None);
+        assert!(!first.has("inner/file"));
+        fs::rename(folder.path().join("away"), inner.join(".git")).unwrap();
+        assert!(look(Some(&first)).has("inner/file"));
     }
 
-    pub(super) fn digest(&self) -> Digest {
-        let files = self.files.iter().map(|(name, (mode, digest))| (name.clone(), *mode, *digest));
-        // Git sorts a folder as if its name ended with a slash.
-        let folders = self.folders.iter();
-        let folders = folders.map(|(name, folder)| (format!("{name}/"), "40000", folder.digest()));
-        let mut entries: Vec<(String, &str, Digest)> = files.chain(folders).collect();
-        entries.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
-        let mut body = Vec::new();
-        for (name, mode, digest) in entries {
-            let name = name.trim_end_matches('/');
-            body.extend_from_slice(format!("{mode} {name}\0").as_bytes());
-            body.extend_from_slice(&digest.bytes());
+    #[test]
+    fn what_a_workflow_has_written_is_looked_at_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, memory) = (folder.path().join("tree"), folder.path().join("memory"));
+        fs::create_dir_all(&root).unwrap();
+        git(&root, &["init", "-q"]);
+        let mut apart = Apart::default();
+        for report in ["x", "y"] {
+            apart.written.note(report, phasegate_engine::digest::digest(b"written"));
         }
-        object("tree", body.len() as u64, &body)
-    }
-}
-
-/// The name that git gives to an object.
-fn object(kind: &str, size: u64, body: &[u8]) -> Digest {
-    let mut hash = Sha1::new();
-    hash.update(format!("{kind} {size}\0").as_bytes());
-    hash.update(body);
-    hash.digest()
-}
-
-/// What tells one state of a file from another: its number, size, and times.
-type Mark = (u64, u64, i128, i128);
-
-/// A file that cannot be read, what is known of it, and why.
-type Unread = (String, Mark, io::Error);
-
-/// What was found at a path.
-struct Seen {
-    mode: &'static str,
-    digest: Digest,
-    /// What it can be known by from now on; none where it is known already, or was changed too lately.
-    settled: Option<Mark>,
-}
-
-/// The digests of files, by path.
-#[derive(Debug, Default)]
-struct Memory {
-    known: HashMap<String, (Mark, Digest)>,
-    /// It is not what was remembered.
-    is_new: bool,
-}
-
-impl Memory {
-    fn read(place: &Path) -> Memory {
-        let text = outside::read_text(&file(place), MAX_RECORD).unwrap_or_default();
-        let known = text.split_terminator('\0').filter_map(|entry| {
-            let mut parts = entry.splitn(6, ' ');
-            let mut next = || parts.next();
-            let digest = next()?.parse().ok()?;
-            let mark =
-                (next()?.parse().ok()?, next()?.parse().ok()?, time(next()?)?, time(next()?)?);
-            Some((next()?.to_string(), (mark, digest)))
-        });
-        Memory { known: known.collect(), is_new: false }
-    }
-
-    /// What is at a path, as git records it: its mode and its digest; none where that is nothing. Where it
-    /// cannot be read, what is known of it and why.
-    fn content(&self, root: &Path, path: &str) -> Result<Option<Seen>, (Mark, io::Error)> {
-        let full = root.join(path);
-        let Ok(meta) = full.symlink_metadata() else { return Ok(None) };
-        let mark = mark(&meta);
-        if meta.is_symlink() {
-            let target = fs::read_link(&full).map_err(|error| (mark, error))?;
-            let target = target.as_os_str().as_encoded_bytes();
-            let digest = object("blob", target.len() as u64, target);
-            return Ok(Some(Seen { mode: "120000", digest, settled: None }));
-        }
-        if !meta.is_file() {
-            return Ok(None);
-        }
-        let mode = if meta.mode() & 0o100 == 0 { "100644" } else { "100755" };
-        if let Some((_, digest)) = self.known.get(path).filter(|(known, _)| *known == mark) {
-            return Ok(Some(Seen { mode, digest: *digest, settled: None }));
-        }
-        let (digest, before) = hash(&full).map_err(|error| (mark, error))?;
-        // What was read is what the mark is about, unless it changed in between.
-        let is_settled = before == mark && mark.2.max(mark.3) + SETTLED < now();
-        Ok(Some(Seen { mode, digest, settled: is_settled.then_some(mark) }))
-    }
-
-    /// Remembers what was read.
-    fn learn(&mut self, path: &str, mark: Mark, digest: Digest) {
-        self.known.insert(path.to_string(), (mark, digest));
-        self.is_new = true;
-    }
-
-    /// Remembers it, without files that are no longer there. What is lost of it costs only time.
-    fn keep(&mut self, place: &Path, paths: &[String]) {
-        if !self.is_new {
-            return;
-        }
-        if self.known.len() > paths.len() {
-            let there: HashSet<&String> = paths.iter().collect();
-            self.known.retain(|path, _| there.contains(path));
-        }
-        self.is_new = false;
-        let mut text = String::with_capacity(self.known.len() * 128);
-        for (path, ((number, size, modified, changed), digest)) in &self.known {
-            let _ = write!(text, "{digest} {number} {size} {modified} {changed} {path}\0");
-        }
-        // A name of its own: several processes may look at once.
-        let new = place.join(format!("files.{}", std::process::id()));
-        let kept = fs::create_dir_all(place)
-            .and_then(|()| fs::write(&new, text))
-            .and_then(|()| fs::rename(&new, file(place)));
-        if kept.is_err() {
-            let _ = fs::remove_file(new);
-        }
-    }
-}
-
-fn file(place: &Path) -> PathBuf {
-    place.join("files")
-}
-
-fn time(text: &str) -> Option<i128> {
-    text.parse().ok()
-}
-
-fn mark(meta: &Metadata) -> Mark {
-    let nanoseconds =
-        |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-    let modified = nanoseconds(meta.mtime(), meta.mtime_nsec());
-    let changed = nanoseconds(meta.ctime(), meta.ctime_nsec());
-    (meta.ino(), meta.len(), modified, changed)
-}
-
-fn now() -> i128 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i128::try_from(since.as_nanos()).unwrap_or(0)
-}
-
-/// The digest of a file, piece by piece, and its mark when that began.
-fn hash(path: &Path) -> io::Result<(Digest, Mark)> {
-    let (mut file, meta) = outside::open(path)?;
-    let mut hash = Sha1::new();
-    hash.update(format!("blob {}\0", meta.len()).as_bytes());
-    let mut piece = vec![0; PIECE.min(usize::try_from(meta.len()).unwrap_or(PIECE) + 1)];
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok((hash.digest(), mark(&meta))),
-            read => hash.update(&piece[..read]),
-        }
+        let write = |x: &str, y: &str| {
+            fs::write(root.join("x"), x).unwrap();
+            fs::write(root.join("y"), y).unwrap();
+        };
+        let look = |before: Option<&Look>| Look::new(&root, &memory, &apart, before).unwrap();
+        write("written", "changed");
+        let first = look(None);
+        assert!(!first.has("x") && first.has("y"));
+        let name = first.content(&[]).name;
+        // The same content, at another path.
+        write("changed", "written");
+        let second = look(Some(&first));
+        assert!(second.has("x") && !second.has("y"));
+        assert_ne!(second.content(&[]).name, name);
+        write("written", "changed");
+        assert_eq!(look(Some(&second)).content(&[]).name, name);
     }
 }

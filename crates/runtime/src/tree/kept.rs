@@ -5,8 +5,11 @@
 //! that [`content`](super::content) gives it. Names are those of contents, so nobody can change what a name
 //! stands for; where an object has been deleted, git says so, and the changes cannot be told.
 
+mod sent;
+mod unused;
+
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,11 +19,14 @@ use phasegate_engine::changes::{Changed, Changes};
 use phasegate_engine::digest::digest;
 
 use super::Tree;
+use crate::git::names::{Mode, Name};
 use crate::outside::{self, MAX_SETTINGS};
 use crate::{git, paths};
 
+pub(crate) use unused::{remove_unused, unused_bytes};
+
 /// Where they are kept.
-const FOLDER: &str = ".phasegate/kept";
+pub(crate) const FOLDER: &str = ".phasegate/kept";
 
 /// How many files are handed to git at once.
 const BATCH: usize = 200;
@@ -32,6 +38,8 @@ const EMPTY: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 #[derive(Debug)]
 pub(crate) struct Kept {
     place: PathBuf,
+    /// Held by all who keep or compare trees, and by the one who removes some.
+    _lock: File,
 }
 
 impl Tree {
@@ -84,8 +92,7 @@ impl Tree {
 
     /// What the files are known by now, and each of them.
     fn entries(&self, beside: &[String]) -> Result<(String, Vec<Entry>), String> {
-        let files = self.look()?.files(beside);
-        Ok((files.digest().to_string(), files.entries()))
+        Ok(self.look()?.entries(beside))
     }
 
     /// Puts the contents of files into the store.
@@ -94,7 +101,7 @@ impl Tree {
         kept: &Kept,
         entries: impl Iterator<Item = &'e Entry>,
     ) -> Result<(), String> {
-        let (links, files): (Vec<&Entry>, Vec<&Entry>) = entries.partition(|it| it.1 == LINK);
+        let (links, files): (Vec<&Entry>, Vec<&Entry>) = entries.partition(|it| it.1 == Mode::Link);
         for (path, ..) in links {
             let target = fs::read_link(self.root.join(path));
             let target = target.map_err(|error| format!("{path}: {error}"))?;
@@ -112,10 +119,7 @@ impl Tree {
 }
 
 /// The path of a file, its mode and its digest.
-type Entry = (String, &'static str, sha1_smol::Digest);
-
-/// The mode of a symbolic link.
-const LINK: &str = "120000";
+type Entry = (String, Mode, Name);
 
 impl Kept {
     /// The trees of the project at `home`.
@@ -123,6 +127,15 @@ impl Kept {
     /// # Errors
     /// Where there is no place for them.
     pub(crate) fn open(home: &Path) -> Result<Kept, String> {
+        Kept::locked(home, File::lock_shared)
+    }
+
+    /// The same, while nobody else keeps or compares trees.
+    fn alone(home: &Path) -> Result<Kept, String> {
+        Kept::locked(home, File::lock)
+    }
+
+    fn locked(home: &Path, lock: impl Fn(&File) -> std::io::Result<()>) -> Result<Kept, String> {
         let place = paths::inside(home, FOLDER).map_err(|why| why.to_string())?;
         let made = || {
             fs::create_dir_all(place.join("objects/info"))?;
@@ -132,10 +145,14 @@ impl Kept {
                 fs::write(place.join("config"), "[core]\n\tbare = true\n")?;
                 fs::write(place.join("HEAD"), "ref: refs/heads/none\n")?;
             }
-            Ok(())
+            let mut options = OpenOptions::new();
+            let file = outside::open_with(options.create(true).append(true), &place.join("lock"))?;
+            // Not every file system has locks.
+            let _ = lock(&file);
+            Ok(file)
         };
-        made().map_err(|error: std::io::Error| format!("{}: {error}", place.display()))?;
-        Ok(Kept { place })
+        let made = made().map_err(|error: std::io::Error| format!("{}: {error}", place.display()));
+        Ok(Kept { _lock: made?, place })
     }
 
     /// Has what the repository of a folder has: nothing of that is stored twice.

@@ -30,7 +30,7 @@ impl Doctor<'_> {
             if !hooks.is_empty() {
                 found.push(client);
                 self.installed(client, &hooks);
-                self.lacking(client, &files);
+                self.lacking(client, &files, hooks.iter().any(|hook| hook.is_in_plugin));
             }
         }
         if found.is_empty() {
@@ -43,15 +43,17 @@ impl Doctor<'_> {
         self.fired_twice(&found);
     }
 
-    /// Events that a workflow asks for, and for which the client has no hook.
-    fn lacking(&mut self, client: &dyn Client, files: &[PathBuf]) {
-        let lacking = client.lacks(files, &wanted(self.project));
+    /// Events that a workflow or the configuration asks for, and for which the client has no hook.
+    fn lacking(&mut self, client: &dyn Client, files: &[PathBuf], has_plugin: bool) {
+        let lacking = client.lacks(files, &wanted(self.project), has_plugin);
         if lacking.is_empty() {
             return;
         }
         let (id, title) = (format!("hook.{}.asked", client.name()), client.title());
-        let summary =
-            format!("{title} has no hook for what a workflow asks for: {}", lacking.join(", "));
+        let summary = format!(
+            "{title} has no hook for what a workflow or the configuration asks for: {}",
+            lacking.join(", ")
+        );
         let remedy = format!("`phasegate init --client {}`", client.name());
         self.row(id, "client", Status::Warn, summary, Some(remedy));
     }

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::{RunFacts, decide, decide_supposing};
 use crate::answer::{Answer, Outcome};
-use crate::decide::{RunFacts, decide_supposing};
 use crate::evidence::Evidence;
 use crate::json::Json;
 use crate::names::CHECK;
@@ -21,9 +21,12 @@ use crate::workflow::{Expression, Guard, GuardParts, Machine, Workflow};
 pub type Supposed = BTreeMap<String, bool>;
 
 /// How many facts a set has at most, how many sets are told, and how often is decided for them.
-const MAX_FACTS: usize = 3;
+pub const MAX_FACTS: usize = 3;
 const MAX_WAYS: usize = 3;
-const MAX_DECISIONS: usize = 400;
+pub const MAX_DECISIONS: usize = 400;
+
+/// How often is decided where a stop waits for the text.
+const MAX_FOR_TEXT: usize = 100;
 
 /// A set of facts that opens the gate, of which none can be left out.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +34,14 @@ pub struct Way {
     pub facts: Vec<Fact>,
     /// What is answered then: an ALLOW, or the next block where no few facts open the gate.
     pub answer: Answer,
+}
+
+/// What a search has found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ways {
+    pub found: Vec<Way>,
+    /// The search was given up before every set was tried.
+    pub is_cut: bool,
 }
 
 /// A fact that would have to be otherwise.
@@ -60,30 +71,51 @@ pub struct Situation<'s> {
 }
 
 impl Situation<'_> {
+    /// Decides.
+    pub fn decide(&self) -> Step {
+        let Situation { workflow, document, event, run, evidence } = self;
+        decide(workflow, document.clone(), event, run, evidence.clone())
+    }
+
     /// Decides, as if these facts were so.
-    pub fn decide(&self, supposed: &Supposed) -> Step {
+    fn supposing(&self, supposed: &Supposed) -> Step {
         let Situation { workflow, document, event, run, evidence } = self;
         decide_supposing(workflow, document.clone(), event, run, evidence.clone(), supposed)
     }
 
     /// The sets of facts that would let a stop go that is blocked, or that would lift this block: first what the agent can bring about, then
     /// what leads to the end, then the smallest.
-    pub fn ways(&self) -> Vec<Way> {
+    pub fn ways(&self) -> Ways {
+        self.ways_within(MAX_DECISIONS)
+    }
+
+    /// The facts of the first of them, for the text of a block; empty where none is found.
+    pub(super) fn in_words(&self) -> String {
+        let first = self.ways_within(MAX_FOR_TEXT).found.into_iter().next();
+        let facts = first.map(|way| way.facts).unwrap_or_default();
+        facts.into_iter().map(|fact| fact.text).collect::<Vec<_>>().join(" and ")
+    }
+
+    fn ways_within(&self, most: usize) -> Ways {
         let leaves = leaves(self.workflow);
         let mut found: Vec<(Supposed, Answer)> = Vec::new();
         // Sets that only lift this block: they are told where none opens the gate.
         let mut lifts: Vec<(Supposed, Answer)> = Vec::new();
         let mut blocks_by = None;
         let mut sets = vec![Supposed::new()];
-        let mut decisions = 0;
+        let (mut decisions, mut is_cut) = (0, false);
         for _ in 0..=MAX_FACTS {
             let mut next: Vec<Supposed> = Vec::new();
             for set in sets {
-                if is_superset(&found, &set) || decisions == MAX_DECISIONS {
+                if is_superset(&found, &set) {
                     continue;
                 }
+                if decisions == most {
+                    is_cut = true;
+                    break;
+                }
                 decisions += 1;
-                let step = self.decide(&set);
+                let step = self.supposing(&set);
                 if opens(&step) {
                     found.push((set, step.answer));
                     continue;
@@ -119,7 +151,7 @@ impl Situation<'_> {
             (!way.by_agent(), !is_done, way.facts.len())
         });
         ways.truncate(MAX_WAYS);
-        ways
+        Ways { found: ways, is_cut }
     }
 
     fn way(&self, set: &Supposed, answer: Answer, leaves: &BTreeMap<String, &Names>) -> Way {
