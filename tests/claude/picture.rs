@@ -19,6 +19,9 @@ const SESSION: &str = "4f6f1c1e-2b7a-4c55-9d0e-8a3b5c7d9e10";
 
 const PROMPT: &str = "Let cart.sh print the total with two decimals.";
 
+/// How the last row ends that is kept. Below it the client shows the time, and a word that it draws by lot.
+const LAST: &str = "is done.";
+
 /// The program that is asked for, first with a mistake.
 const WRONG: &str = "awk '{ sum += $1 } END { printf \"%.1f\\n\", sum }'\n";
 const RIGHT: &str = "awk '{ sum += $1 } END { printf \"%.2f\\n\", sum }'\n";
@@ -46,15 +49,17 @@ fn the_picture_in_the_readme_is_what_the_client_shows() {
     let mut terminal = Terminal::open_sized(&scene, &api, &["--session-id", SESSION], SIZE);
     let stops = terminal.says(PROMPT);
     assert_eq!(stops.len(), 2, "{stops:#?}");
-    let shown = terminal.shown();
+    let ends = |shown: &[u8]| {
+        let rows = picture::rows(picture::screen(SIZE, shown).screen());
+        rows.iter().rposition(|row| row.ends_with(LAST))
+    };
+    let shown = terminal.shows(LAST, |shown| ends(shown).is_some());
     terminal.leaves();
     let parser = picture::screen(SIZE, &shown);
     let rows = picture::rows(parser.screen());
     let begins = rows.iter().rposition(|row| row.contains(PROMPT)).unwrap();
-    // Before the line that has the time, and a word that the client draws by lot.
-    let ends = rows.iter().rposition(|row| row.starts_with('✻')).unwrap();
-    let ends = rows[..ends].iter().rposition(|row| !row.is_empty()).unwrap() + 1;
-    let kept: Vec<u16> = (begins..ends).filter_map(|row| u16::try_from(row).ok()).collect();
+    let ends = ends(&shown).unwrap();
+    let kept: Vec<u16> = (begins..=ends).filter_map(|row| u16::try_from(row).ok()).collect();
     let title = "Claude Code says that it is done, Phasegate sends it back, and it goes on";
     let made = picture::svg(parser.screen(), &kept, title);
     let place = repository().join(PLACE);

@@ -77,8 +77,12 @@ impl<'a> Terminal<'a> {
         open
     }
 
-    /// Everything that the terminal was sent.
-    pub fn shown(&self) -> Vec<u8> {
+    /// Waits until the terminal shows something; everything that it was sent. On a busy machine the screen may stand
+    /// still before the client has drawn all that it knows.
+    #[track_caller]
+    pub fn shows(&self, what: &str, is_there: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+        self.wait(what, || is_there(&self.person.shown()));
+        self.settle();
         self.person.shown()
     }
 
