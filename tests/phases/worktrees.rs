@@ -66,6 +66,21 @@ fn tasks_beside_another_work_in_worktrees_of_their_own() {
     phases.refused_of(&["merge", "a"], "TASK COMPLETE");
 }
 
+/// What a project has of ours is mostly committed, and then in every worktree too.
+#[test]
+fn a_worktree_with_a_configuration_of_its_own_belongs_to_the_same_project() {
+    let phases = project();
+    phases.scene.git(&["add", "-f", ".phasegate/config.toml"]);
+    phases.scene.git(&["commit", "-qm", "configuration"]);
+    create(&phases, "A", &["--tree", "own"]);
+    // No session of a client tells the agents' commands where they belong.
+    let ran = phases.by_person(&["deploy", "a", "--prompt", "x"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    approved(&phases, "a");
+    assert!(phases.scene.exists(".phasegate/worktrees/a/.phasegate/config.toml"));
+    assert!(phases.scene.exists(".phasegate/worktrees/a/a.txt"));
+}
+
 #[test]
 fn a_merge_with_conflicts_changes_nothing() {
     let phases = project();

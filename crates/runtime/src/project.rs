@@ -58,16 +58,17 @@ impl Project {
             .collect();
         let is_project = |folder: &&Path| marks.iter().any(|mark| folder.join(mark).exists());
         let nearest = upward(from).find(is_project);
-        // A linked worktree in the `.worktrees` of a project, where rules make them, belongs to that
-        // project, whatever it has checked out.
-        let around = nearest
-            .filter(|root| site::kept_in(root).is_some_and(|place| site::is_linked(&place)))
-            .and_then(|worktree| {
-                let outer = upward(worktree).skip(1).find(is_project)?;
-                let ours =
-                    worktree.strip_prefix(outer).is_ok_and(|path| path.starts_with(".worktrees"));
-                ours.then_some(outer)
-            });
+        // A linked worktree where rules make them belongs to the project that they made it for, whatever it has
+        // checked out.
+        let around = nearest.and_then(|found| {
+            let worktree = git::top(found)?;
+            site::kept_in(worktree).filter(|place| site::is_linked(place))?;
+            let outer = upward(worktree).skip(1).find(is_project)?;
+            let path = worktree.strip_prefix(outer).ok()?;
+            let ours = WORKTREES.iter().any(|place| path.starts_with(place));
+            let copied = worktree.join(outer.strip_prefix(git::top(outer)?).ok()?);
+            (ours && copied == found).then_some(outer)
+        });
         let root = around.or(nearest).map(Path::to_path_buf);
         // A worktree that has nothing of a project belongs to that of the tree that it is a copy of.
         let root = root.or_else(|| {
@@ -138,6 +139,9 @@ pub(crate) fn store_at(root: &Path) -> Box<dyn Store> {
         Err(_) => Box::new(FileStore::new(root)),
     }
 }
+
+/// Where rules make worktrees.
+const WORKTREES: [&str; 2] = [".worktrees", ".phasegate/worktrees"];
 
 /// What stands for the project's own folder where a store could be named.
 const FILES: &str = "files";
