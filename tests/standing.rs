@@ -178,6 +178,26 @@ fn a_session_is_held_by_its_own_change_until_the_tests_pass() {
 }
 
 #[test]
+fn a_server_left_running_opens_no_later_run() {
+    let scene = guarded();
+    let session = Session::begins(&scene, "s1");
+    let server = json!({ "background_tasks": [
+        { "id": "b1", "type": "shell", "status": "running" },
+    ] });
+    // It is shown where nothing is held yet: that was its first stop.
+    session.hears("Start the server.").uses("Bash");
+    session.stops_with(&server).allows();
+    session.hears("Change it.").uses("Edit");
+    scene.file("src/a.rs", "broken\n");
+    session.stops_with(&server).blocks("The tests fail.");
+    scene.file("src/a.rs", "mended\n");
+    session.stops_with(&server).allows_saying("is done");
+    session.hears("Break it again.").uses("Edit");
+    scene.file("src/a.rs", "broken again\n");
+    session.stops_with(&server).blocks("The tests fail.");
+}
+
+#[test]
 fn what_the_person_edits_in_another_window_holds_nobody() {
     let scene = guarded();
     let session = Session::begins(&scene, "s1");
@@ -376,11 +396,15 @@ fn only_people_switch_it_off_for_a_session_or_for_the_project() {
     third.hears("Go on.").uses("Edit");
     third.stops().allows_saying("Gate ship is paused for this project (a release)");
     assert!(scene.ok(&["status"]).contains("Gate ship is paused for this project"));
-    let fourth = Session::begins(&scene, "s4");
+    let fourth = Session { scene: &scene, id: "s4", cwd: scene.root().to_path_buf() };
+    let said = fourth.fires("session-start");
+    said.allows_saying("Gate ship is paused for this project (a release)");
     fourth.hears("Change it.").uses("Edit");
     scene.file("src/a.rs", "broken for ever\n");
     fourth.stops().allows();
-    scene.ok_by_hand(&["resume", "ship"]);
+    // What is paused is meant, and not the run that decided last.
+    let said = scene.ok_by_hand(&["resume"]);
+    assert!(said.contains("Gate ship stands"), "{said}");
     fourth.stops().blocks("The tests fail.");
     assert_eq!(scene.by_agent(&["adopt", "ship/s4"]).code, Some(1));
 }
@@ -442,6 +466,25 @@ fn in_a_worktree_it_is_the_worktree_that_counts() {
     assert!(!scene.exists("ran") && worktree.join("ran").exists(), "the check ran in the worktree");
     std::fs::write(worktree.join("src/a.rs"), "mended\n").unwrap();
     session.stops_again().allows_saying("is done");
+}
+
+/// What is committed is in every worktree, and a person has consented to it once.
+#[test]
+fn consent_counts_in_the_worktrees_of_the_repository() {
+    let scene = guarded();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let worktree = elsewhere.path().canonicalize().unwrap().join("topic");
+    scene.git(&["worktree", "add", "-q", worktree.to_str().unwrap(), "-b", "topic"]);
+    let session = Session { scene: &scene, id: "s1", cwd: worktree.clone() };
+    session.fires("session-start").allows();
+    session.hears("Change it.").uses("Edit");
+    std::fs::write(worktree.join("src/a.rs"), "broken\n").unwrap();
+    session.stops().blocks("The tests fail.");
+    // To what the branch has changed nobody has consented.
+    let changed = SHIP.replace("The tests fail.", "Something else.");
+    std::fs::write(worktree.join(".phasegate/workflows/ship.toml"), changed).unwrap();
+    let second = Session { scene: &scene, id: "s2", cwd: worktree };
+    second.fires("session-start").allows_saying("Gate ship does not stand");
 }
 
 #[test]

@@ -149,6 +149,11 @@ fn run(
     let mut stop = stop(payload, client, origin.clone());
     stop.delivery = delivery(&stop, digest);
     stop.received = Some(received);
+    let is_stop = matches!(happened, Happened::Stop) && stop.told.shell().is_none();
+    let session = stop.session.clone().filter(|_| is_stop);
+    if let Some(session) = &session {
+        stop.shown = bindings::of(session).map(|bound| bound.shells).unwrap_or_default();
+    }
     let mut beside = wake::Beside::begin(&projects, &stop, happened, digest);
     for project in &projects {
         let (reply, code) = match happened {
@@ -168,6 +173,9 @@ fn run(
         if heard.0.block.is_some() {
             break;
         }
+    }
+    if let Some(session) = session {
+        bindings::remember_shells(&session, &stop.shells());
     }
     beside.end();
     Ok(heard)
@@ -335,6 +343,7 @@ fn stop(payload: Payload, client: &'static dyn Client, origin: Origin) -> Stop {
         session: payload.session.as_deref().map(named_plainly),
         after_block: payload.after_block,
         background: payload.background,
+        shown: Vec::new(),
         is_planning: payload.is_planning,
         client_cap: client.cap().map(|cap| (cap.most, cap.on_all)),
         time: client.time(),

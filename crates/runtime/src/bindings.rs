@@ -46,6 +46,9 @@ pub struct Binding {
     /// What the person is told at the next stop, where no run can tell it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
+    /// The shells that its last stop has shown: no later run waits for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shells: Vec<String>,
     /// Its last stop, where it is to be woken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<LastStop>,
@@ -75,6 +78,7 @@ impl Binding {
             gates: Vec::new(),
             hooked: Vec::new(),
             notices: Vec::new(),
+            shells: Vec::new(),
             stop: None,
         }
     }
@@ -175,6 +179,16 @@ pub fn take_notices(session: &str) -> Vec<String> {
     let notices = std::mem::take(&mut binding.notices);
     let _ = keep(session, &binding);
     notices
+}
+
+/// Remembers the shells that a stop of a session has shown.
+pub fn remember_shells(session: &str, shells: &[String]) {
+    let known = of(session);
+    if known.as_ref().map_or(&[][..], |binding| &binding.shells) != shells {
+        let mut binding = known.unwrap_or_else(Binding::new);
+        binding.shells = shells.to_vec();
+        let _ = keep(session, &binding);
+    }
 }
 
 /// Remembers how far the stop of a session has come. Nobody is woken where that cannot be written.

@@ -28,7 +28,9 @@ pub fn main_tree(folder: &Path) -> Option<PathBuf> {
     let here = git::top(folder)?;
     kept_in(here).filter(|place| is_linked(place))?;
     let main = repository(here)?.parent()?.to_path_buf();
-    Some(main.join(folder.strip_prefix(here).ok()?))
+    let same = main.join(folder.strip_prefix(here).ok()?);
+    // To join nothing leaves a slash at the end, and a consent is kept by the name of the folder.
+    Some(same.components().collect())
 }
 
 /// Where the repository of a tree is kept: shared by all its worktrees.

@@ -11,6 +11,7 @@ use phasegate_engine::identity::Identity;
 use crate::catalog::Origin;
 use crate::config::user_folder;
 use crate::outside;
+use crate::site;
 use crate::variables;
 
 /// The folder of the consents.
@@ -34,13 +35,15 @@ pub fn is_consented(root: &Path, definition: &Identity) -> bool {
 
 /// Whether a consent is kept, whatever the environment says: an agent sets that as it likes.
 pub fn is_remembered(root: &Path, what: &Identity) -> bool {
-    place(root, what).is_some_and(|place| place.is_file())
+    let is_kept = |root: &Path| place(root, what).is_some_and(|place| place.is_file());
+    // A linked worktree has what its repository has: who consented there would only be asked again for the same. Another
+    // branch can be checked out there as well, and nobody would be asked.
+    is_kept(root) || site::main_tree(root).is_some_and(|main| is_kept(&main))
 }
 
 /// Whether the user has consented to keep the runs of this project in a store that its configuration names.
 pub fn is_store_trusted(root: &Path, url: &str) -> bool {
-    variables::is_on(variables::TRUST_ALL)
-        || place(root, &store(url)).is_some_and(|place| place.is_file())
+    is_consented(root, &store(url))
 }
 
 /// What a store is known by.

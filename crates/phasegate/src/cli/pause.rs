@@ -18,7 +18,7 @@ use crate::print;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The run, as WORKFLOW/RUN, or a standing gate by its name; by default the only run
+    /// The run, as WORKFLOW/RUN, or a standing gate by its name; by default the only one
     #[arg(add = complete::runs())]
     run: Option<String>,
     /// Why, for the journal
@@ -51,10 +51,17 @@ pub fn resume(project: &Project, options: &Options) -> Outcome {
     park(project, options, "resume")
 }
 
-/// The standing gate that a name means, if it means one and not a run.
-fn standing(gate: &Gate, name: Option<&str>) -> Option<StandingGate> {
-    let mut gates = gate.standing_gates().into_iter();
-    gates.find(|gate| Some(gate.name.as_str()) == name)
+/// The standing gate that is meant, if it is one and not a run. Without a name, what can be resumed is meant, or what
+/// could be paused where there is no run.
+fn standing(gate: &Gate, name: Option<&str>, is_resumed: bool) -> Option<StandingGate> {
+    let gates = gate.standing_gates();
+    let mut meant: Vec<StandingGate> = match name {
+        Some(name) => gates.into_iter().filter(|gate| gate.name == name).collect(),
+        None if is_resumed => gates.into_iter().filter(StandingGate::is_paused).collect(),
+        None if gate.runs().runs.is_empty() => gates,
+        None => Vec::new(),
+    };
+    meant.pop().filter(|_| meant.is_empty())
 }
 
 /// Switches a standing gate off for the project, or on again.
@@ -78,7 +85,7 @@ fn park_gate(project: &Project, options: &Options, name: &str, gate: &StandingGa
 
 fn park(project: &Project, options: &Options, name: &str) -> Outcome {
     let gate = Gate::new(project);
-    if let Some(standing) = standing(&gate, options.run.as_deref()) {
+    if let Some(standing) = standing(&gate, options.run.as_deref(), name == "resume") {
         return park_gate(project, options, name, &standing);
     }
     let run = chosen_run(&gate, options.run.as_deref())?;

@@ -90,6 +90,21 @@ fn key(work: &Work) -> String {
     format!("{sign}{}", work.id)
 }
 
+/// The shells among the work at a stop.
+pub(super) fn shells(background: &[Work]) -> Vec<String> {
+    background.iter().filter(|work| work.kind == WorkKind::Shell).map(key).collect()
+}
+
+/// Notes the shells that the session has shown at an earlier stop, maybe to another run: a server that is left running
+/// would otherwise let the session go at the first stop of each run.
+pub(super) fn recall(waits: &mut Waits, shells: &[String]) {
+    for shell in shells {
+        if !waits.known.contains(shell) {
+            waits.known.push(shell.clone());
+        }
+    }
+}
+
 /// Notes what was at work at a stop: at the next one it is not new.
 pub(super) fn note(waits: &mut Waits, background: &[Work]) {
     if !background.is_empty() || !waits.known.is_empty() {

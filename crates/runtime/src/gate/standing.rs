@@ -59,6 +59,11 @@ impl StandingGate {
         matches!(self.state, GateState::Stands)
     }
 
+    /// Whether a person has switched it off for the project.
+    pub fn is_paused(&self) -> bool {
+        matches!(self.state, GateState::Paused(_))
+    }
+
     /// That, in a few words.
     pub fn in_short(&self) -> String {
         let state = match &self.state {
@@ -160,12 +165,10 @@ impl Runs<'_> {
         self.standing_entries().any(|entry| self.project.config.stands_by_project(&entry.name))
     }
 
-    /// What is wrong with gates that are to stand, in sentences for people.
+    /// Which gates hold nobody although they are to stand, in sentences for people: a pause is easily forgotten.
     pub(super) fn fallen_gates(&self) -> Vec<String> {
         let gates = self.standing_gates().into_iter();
-        let fallen = gates
-            .filter(|gate| matches!(gate.state, GateState::Untrusted | GateState::Unusable(_)));
-        fallen.map(|gate| gate.sentence()).collect()
+        gates.filter(|gate| !gate.stands()).map(|gate| gate.sentence()).collect()
     }
 
     /// Whether anything stands here for the sessions of this process. Those of our own jobs are exempt.

@@ -11,7 +11,7 @@ use phasegate_engine::events::STOP;
 use phasegate_engine::json::Json;
 use phasegate_engine::step::{Event, Step};
 
-use super::caused::note;
+use super::caused::{note, recall, shells};
 use super::commit::given;
 use super::jobs::busy;
 use super::overrule::{At, Counted, Overruled, foreign_loop, is_stuck, judges, starts_agent};
@@ -41,6 +41,8 @@ pub struct Stop {
     pub after_block: Option<bool>,
     /// What the client still has at work in the background.
     pub background: Vec<Work>,
+    /// The shells that the session has shown at its last stop, as [`Stop::shells`] names them.
+    pub shown: Vec<String>,
     /// The agent may only plan, and not write.
     pub is_planning: bool,
     /// How many blocks the client takes before it ends the turn on its own, and whether work in
@@ -56,6 +58,11 @@ pub struct Stop {
 }
 
 impl Stop {
+    /// The shells that are at work in the background.
+    pub fn shells(&self) -> Vec<String> {
+        shells(&self.background)
+    }
+
     /// What the agent itself may have caused to be let go.
     fn caused(&self) -> (&[Work], bool) {
         (&self.background, self.is_planning)
@@ -270,6 +277,7 @@ impl Gate<'_> {
             return Ok(then);
         }
         if step.answer.is_block() {
+            recall(&mut open.run.ledger.session.waits, &stop.shown);
             wait(self.project, &mut open, stop.caused(), &event, &mut step, now);
         }
         self.notice_guards(&mut open, &event, (&stop.told, attempt), &step);
