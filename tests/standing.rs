@@ -476,7 +476,7 @@ fn consent_counts_in_the_worktrees_of_the_repository() {
     let worktree = elsewhere.path().canonicalize().unwrap().join("topic");
     scene.git(&["worktree", "add", "-q", worktree.to_str().unwrap(), "-b", "topic"]);
     let session = Session { scene: &scene, id: "s1", cwd: worktree.clone() };
-    session.fires("session-start").allows();
+    session.fires("session-start");
     session.hears("Change it.").uses("Edit");
     std::fs::write(worktree.join("src/a.rs"), "broken\n").unwrap();
     session.stops().blocks("The tests fail.");
