@@ -321,3 +321,24 @@ fn a_ledger_of_version_0_1_0_is_taken_over_once() {
     assert_eq!(now["tamper"]["changes"], serde_json::Value::Null, "{now}");
     scene.ok(&["log", "--verify"]);
 }
+
+/// Who has broken a configuration can still look, and get out.
+#[test]
+fn a_broken_configuration_stops_nobody_from_looking_or_leaving() {
+    let scene = Scene::with_triage(1);
+    scene.stop().blocks("");
+    scene.file(".phasegate/config.toml", "nonsense = 3\n");
+    scene.stop_again().allows_saying("unknown field `nonsense`");
+    let started = scene.hook_of("session-start", "s2", &serde_json::json!({}));
+    started.allows_saying("(Nothing is held meanwhile.)");
+    for words in [["status"].as_slice(), &["why"], &["log"], &["list"]] {
+        let ran = scene.run(words);
+        assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
+        assert!(ran.stderr.contains("warning: ") && ran.stderr.contains("nonsense"), "{ran:?}");
+    }
+    assert!(scene.run(&["status"]).stdout.contains("triage"));
+    assert_eq!(scene.run(&["lint"]).code, Some(1));
+    scene.ok_by_hand(&["cancel"]);
+    std::fs::remove_file(scene.path(".phasegate/config.toml")).unwrap();
+    assert!(scene.ok(&["status", "--all"]).contains("cancelled"));
+}

@@ -190,8 +190,8 @@ fn a_change_of_the_definition_needs_consent_again() {
 fn a_check_that_cannot_run_hangs_or_dies_is_a_check_that_fails() {
     let cases = [
         (r#"["no-such-program"]"#, "cannot run no-such-program"),
-        (r#"["sh", "-c", "echo slow; sleep 60"]"#, "slow\nIt took longer than 1 seconds."),
-        (r#"["sh", "-c", "trap '' TERM; sleep 60"]"#, "It took longer than 1 seconds."),
+        (r#"["sh", "-c", "echo slow; sleep 60"]"#, "slow\nIt took longer than 1 second."),
+        (r#"["sh", "-c", "trap '' TERM; sleep 60"]"#, "It took longer than 1 second."),
         (r#"["sh", "-c", "kill -9 $$"]"#, "It was killed by signal 9."),
         (r#"["sh", "-c", "exit 3"]"#, "code 3"),
         (r#"["sh", "-c", "printf 'a\\377b'; exit 1"]"#, "a\u{fffd}b"),

@@ -544,3 +544,24 @@ fn hooks_in_named_groups_are_found_and_fired() {
     scene.file(".agents/hooks.json", format!("// mine\n{text}"));
     finds(&scene, "settings.antigravity", "fail", "Antigravity CLI ignores it", "take them out");
 }
+
+/// What the project could not keep itself is in the user's log.
+#[test]
+fn failures_that_a_project_could_not_keep_are_found() {
+    let scene = installed();
+    std::fs::create_dir_all(scene.path(".phasegate/faults.jsonl")).unwrap();
+    scene.file(".phasegate/config.toml", "[");
+    for _ in 0..2 {
+        scene.hook(&scene.payload());
+    }
+    // Half a line that a full disk has left does not swallow the next one.
+    let log = scene.path("home/.local/state/phasegate/faults.jsonl");
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    std::fs::write(&log, text.trim_end().rsplit_once('"').unwrap().0).unwrap();
+    scene.hook(&scene.payload());
+    std::fs::remove_file(scene.path(".phasegate/config.toml")).unwrap();
+    let rows = rows(&scene);
+    let row = rows.iter().find(|row| row["id"] == "faults").unwrap();
+    assert_eq!(row["details"].as_array().unwrap().len(), 2, "{row}");
+}

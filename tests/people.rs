@@ -146,8 +146,10 @@ fn the_plugins_commands_for_people_are_not_for_the_model() {
         let path = format!("{}/../../plugin/commands/{name}.md", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.contains("\ndisable-model-invocation: true\n"), "{name}");
-        assert!(text.contains(&format!("\nallowed-tools: Bash(phasegate {name}:*)\n")), "{name}");
-        assert!(text.contains(&format!("\n!`phasegate {name} $ARGUMENTS`\n")), "{name}");
+        assert!(text.contains(&format!("\nallowed-tools: Bash(phasegate {name}:*)")), "{name}");
+        // Where it is refused, the client would show its own words for a command that failed, and not ours.
+        let ending = if ["status", "why"].contains(&name) { "" } else { " 2>&1 | cat" };
+        assert!(text.contains(&format!("\n!`phasegate {name} $ARGUMENTS{ending}`\n")), "{name}");
         scene.ok(&[name, "--help"]);
     }
     // What is typed in the client is the person's own message: it needs no command to reach the model.

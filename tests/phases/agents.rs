@@ -353,7 +353,7 @@ fn any_workflow_can_have_agents_and_their_time_is_limited() {
     run(&["own", "start", "--name", "x"]);
     run(&["own", "go", "--does", "sleep 600"]);
     eventually("its time is over", || run(&["jobs", "--all"]).contains("timed out"));
-    assert!(run(&["jobs", "--all"]).contains("took longer than 1 seconds"));
+    assert!(run(&["jobs", "--all"]).contains("took longer than 1 second"));
     // The ledger tells of the end before the document is put in its place.
     eventually("it is done", || scene.json(".phasegate/own/x.json")["phase"] == "done");
     assert!(!scene.exists(DIR));

@@ -576,7 +576,7 @@ mod suite_4_cli_invocation {
         let mut before = plans.state();
         before["phase_iteration"] = json!(1);
         let slow = [("MOCK_CLAUDE_DELAY", "5"), ("PHASEGATE_TRUST_ALL", "1")];
-        plans.stop_with(&slow).allows_saying("it took longer than 1 seconds");
+        plans.stop_with(&slow).allows_saying("it took longer than 1 second");
         assert_eq!(plans.state(), before);
         plans.file("bogus.md", "x");
         plans.stop_with(&slow).blocks("bogus.md has no valid name");

@@ -71,7 +71,10 @@ impl CheckResult {
 
     /// `passed in 3 seconds`
     pub fn summary(&self) -> String {
-        let took = format!("{} seconds", self.seconds);
+        let took = match self.seconds {
+            1 => "1 second".to_string(),
+            seconds => format!("{seconds} seconds"),
+        };
         let said = match (self.ok, self.timed_out, self.exit_code) {
             (true, ..) => format!("passed in {took}"),
             (_, _, Some(0)) => match self.tests {

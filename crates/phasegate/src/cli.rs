@@ -81,7 +81,7 @@ enum Command {
         after_help = "Examples:\n  phasegate init --print\n  phasegate init --client claude,codex\n  phasegate init --user"
     )]
     Init(init::Options),
-    /// Remove them again, and nothing else
+    /// Remove the hooks that `init` installed
     #[command(
         after_help = "Examples:\n  phasegate uninstall --print\n  phasegate uninstall --purge\n  phasegate uninstall --user --purge"
     )]
@@ -345,6 +345,7 @@ fn run(folder: Option<&Path>, words: &[OsString]) -> Outcome {
         (Err(Failed { message: why, .. }), Some(Command::Doctor(options))) => {
             return Ok(doctor::without_project(&why, options));
         }
+        (Err(failed), Some(own)) if own.works_unconfigured() => unconfigured(failed)?,
         (Err(failed), _) => return Err(failed),
     };
     if let Some(own) = own {
@@ -445,6 +446,22 @@ fn project(folder: &Path) -> Result<Project, Failed> {
     }
     let root = project::upward(&folder).find(|folder| folder.join(".git").exists());
     Ok(Project::open(root.unwrap_or(&folder))?)
+}
+
+/// The project of this folder, passing over a configuration that cannot be understood.
+fn unconfigured(failed: Failed) -> Result<Project, Failed> {
+    let folder = std::env::current_dir()?.canonicalize()?;
+    let Err(error) = Project::find(&folder) else { return Err(failed) };
+    print::note(&format!("warning: {error}; nothing is held until that is repaired"));
+    Ok(Project::unconfigured(&error.root).seen_from(&folder))
+}
+
+impl Command {
+    /// Whether it only looks, or lets somebody go.
+    fn works_unconfigured(&self) -> bool {
+        use Command::{Cancel, List, Log, Pause, Status, Why};
+        matches!(self, Cancel(_) | List(_) | Log(_) | Pause(_) | Status(_) | Why(_))
+    }
 }
 
 fn dispatch(own: Command, project: &Project) -> Outcome {

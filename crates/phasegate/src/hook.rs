@@ -141,7 +141,11 @@ fn run(
     // The processes above are looked at only where that matters: most stops are in no project.
     let origin = LazyCell::new(|| Origin::of_hook(client));
     let is_shell = || matches!(*origin, Origin::Shell(_));
-    let projects = projects(folder, &payload, client, happened, is_shell)?;
+    let found = projects(folder, &payload, client, happened, is_shell);
+    let projects = found.map_err(|failure| match happened {
+        Happened::Sign(_) => failure.of_sign(),
+        _ => failure,
+    })?;
     let Some(project) = projects.first() else { return Ok((Reply::default(), 0)) };
     watchdog.has_found(&project.root);
     let mut heard = (Reply::default(), 0);

@@ -94,11 +94,21 @@ impl Project {
         Project::with(root, catalog::general())
     }
 
+    /// The project at a folder as if nothing were configured, to look at it and to get out of its runs: who has broken a
+    /// configuration needs both.
+    pub fn unconfigured(root: &Path) -> Project {
+        Project::configured(root.to_path_buf(), Config::default(), catalog::general())
+    }
+
     fn with(root: &Path, general: Vec<Entry>) -> Result<Project, ConfigError> {
         // Whether a path leads out of the project is told by comparing real paths.
         let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
-        let mut config =
+        let config =
             Config::load(&root).map_err(|message| ConfigError { root: root.clone(), message })?;
+        Ok(Project::configured(root, config, general))
+    }
+
+    fn configured(root: PathBuf, mut config: Config, general: Vec<Entry>) -> Project {
         let workflows = catalog::of_project(&root, general);
         // Only whoever does jobs for others sets up such places, and names the store.
         let outpost = std::env::var_os(variables::STORE).and_then(|_| Outpost::of(&root));
@@ -109,7 +119,7 @@ impl Project {
         let store = store_of(&root, &config);
         config.keeps_documents = store.shared().is_some();
         let site = root.clone();
-        Ok(Project { root, site, config, workflows, store, memory: None })
+        Project { root, site, config, workflows, store, memory: None }
     }
 
     /// The workflow of that name.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Lint;
-use crate::definition::{Bundle, Definition, MachineText, OneOrMore, RuleText};
+use crate::definition::{Bundle, CommandLineText, Definition, MachineText, OneOrMore, RuleText};
 use crate::diagnostic::Diagnostics;
 use crate::job::JobKind;
 use crate::names::CHECK;
@@ -99,6 +99,7 @@ impl Lint<'_> {
         let params =
             definition.params.iter().filter(|(it, _)| !params.contains(it.get_ref().as_str()));
         self.unused_jobs(&definition);
+        self.lines_in_one_word(&definition);
         let events = events.map(|(name, _)| ("list of events", name));
         let params = params.map(|(name, _)| ("parameter", name));
         let tables = definition.unused.iter().map(|(kind, name)| (*kind, name));
@@ -114,6 +115,27 @@ impl Lint<'_> {
 }
 
 impl Lint<'_> {
+    /// Warns about a command that is one word with blanks in it: it is taken for the name of a program.
+    fn lines_in_one_word(&mut self, definition: &Definition) {
+        let checks = definition.checks.iter().filter_map(|(_, check)| match check.run.get_ref() {
+            CommandLineText::Texts(words) => Some((words.as_slice(), check.run.span())),
+            CommandLineText::Expression(_) => None,
+        });
+        for (words, span) in checks {
+            let [line] = words else { continue };
+            if !line.trim().contains(char::is_whitespace) {
+                continue;
+            }
+            let message = format!("`{line}` is taken for the name of a program");
+            let shell = line.contains(['|', '&', ';', '>', '<', '$', '*']);
+            let words: Vec<&str> = match shell {
+                true => vec!["sh", "-c", line],
+                false => line.split_whitespace().collect(),
+            };
+            self.warn("one-word", span, message, &format!("write `run = {words:?}`"));
+        }
+    }
+
     /// Warns about jobs that no rule wants: checks that no expression names, and the others that no rule starts.
     fn unused_jobs(&mut self, definition: &Definition) {
         let workflow = self.workflow;

@@ -2,6 +2,7 @@
 //! in which somebody types.
 
 use std::ffi::OsStr;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
@@ -39,8 +40,11 @@ pub fn script(shell: Shell) -> Outcome {
     let mut script = Vec::new();
     completer.write_registration(VARIABLE, "phasegate", "phasegate", "phasegate", &mut script)?;
     print::bytes(&script);
-    let (file, line) = install(shell);
-    print::note(&format!("To install it, add this line to {file}:\n  {line}"));
+    // A shell that reads the script as it opens has installed it.
+    if std::io::stdout().is_terminal() {
+        let (file, line) = install(shell);
+        print::note(&format!("To install it, add this line to {file}:\n  {line}"));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -356,7 +356,11 @@ impl Doctor<'_> {
                 row.details.push(last);
             }
         }
-        self.ok("runs", "run", format!("{} runs, {open} of them open", runs.len()));
+        self.ok(
+            "runs",
+            "run",
+            format!("{}, {open} of them open", lint::counted(runs.len(), "run")),
+        );
     }
 
     fn orphans(&mut self) {

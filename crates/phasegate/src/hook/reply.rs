@@ -48,11 +48,20 @@ fn spaced(members: &Map<String, Value>) -> String {
 pub struct Failure {
     project: Option<PathBuf>,
     message: String,
+    /// It is not a stop that failed.
+    is_sign: bool,
 }
 
 impl Failure {
     pub fn new(project: Option<&Path>, message: impl Into<String>) -> Failure {
-        Failure { project: project.map(Path::to_path_buf), message: message.into() }
+        let project = project.map(Path::to_path_buf);
+        Failure { project, message: message.into(), is_sign: false }
+    }
+
+    /// The same where no stop is answered.
+    #[must_use]
+    pub fn of_sign(self) -> Failure {
+        Failure { is_sign: true, ..self }
     }
 
     /// Says and keeps it.
@@ -63,7 +72,9 @@ impl Failure {
 
     /// Says it.
     pub fn told(&self) -> Reply {
-        let message = format!("phasegate: {} (The stop was allowed.)", self.message);
+        let then =
+            if self.is_sign { "Nothing is held meanwhile." } else { "The stop was allowed." };
+        let message = format!("phasegate: {} ({then})", self.message);
         Reply { message: Some(message), ..Reply::default() }
     }
 }

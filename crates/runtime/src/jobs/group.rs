@@ -38,6 +38,7 @@ impl End {
         match self {
             End::Exited(code) => format!("ended with exit code {code}"),
             End::Killed(signal) => format!("was killed by signal {signal}"),
+            End::TimedOut if timeout.as_secs() == 1 => "took longer than 1 second".to_string(),
             End::TimedOut => format!("took longer than {} seconds", timeout.as_secs()),
             End::Flooded => "printed without end and was stopped".into(),
             End::GivenUp => "was given up".into(),
