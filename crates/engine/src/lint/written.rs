@@ -13,6 +13,9 @@ use crate::workflow::{
     Does, Expression, JobSpec, NewValue, Property, Reply, TextTemplate, Workflow, Written,
 };
 
+/// What stands in the templates for a command that only the user knows. Nobody has a program of this name.
+const PLACEHOLDER: &str = "the-command-of-your-tests";
+
 /// How many characters a row may have.
 const WIDEST: usize = 160;
 
@@ -115,7 +118,8 @@ impl Lint<'_> {
 }
 
 impl Lint<'_> {
-    /// Warns about a command that is one word with blanks in it: it is taken for the name of a program.
+    /// Warns about a command that is one word with blanks in it, which is taken for the name of a program, and about one
+    /// that nobody has filled in.
     fn lines_in_one_word(&mut self, definition: &Definition) {
         let checks = definition.checks.iter().filter_map(|(_, check)| match check.run.get_ref() {
             CommandLineText::Texts(words) => Some((words.as_slice(), check.run.span())),
@@ -123,15 +127,18 @@ impl Lint<'_> {
         });
         for (words, span) in checks {
             let [line] = words else { continue };
+            if line == PLACEHOLDER {
+                let message = format!("`{line}` stands for the command of your tests");
+                self.warn("placeholder", span, message, "write the command, and set `standing = true`");
+                continue;
+            }
             if !line.trim().contains(char::is_whitespace) {
                 continue;
             }
             let message = format!("`{line}` is taken for the name of a program");
             let shell = line.contains(['|', '&', ';', '>', '<', '$', '*']);
-            let words: Vec<&str> = match shell {
-                true => vec!["sh", "-c", line],
-                false => line.split_whitespace().collect(),
-            };
+            let words: Vec<&str> =
+                if shell { vec!["sh", "-c", line] } else { line.split_whitespace().collect() };
             self.warn("one-word", span, message, &format!("write `run = {words:?}`"));
         }
     }
