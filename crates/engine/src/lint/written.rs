@@ -129,7 +129,12 @@ impl Lint<'_> {
             let [line] = words else { continue };
             if line == PLACEHOLDER {
                 let message = format!("`{line}` stands for the command of your tests");
-                self.warn("placeholder", span, message, "write the command, and set `standing = true`");
+                self.warn(
+                    "placeholder",
+                    span,
+                    message,
+                    "write the command, and set `standing = true`",
+                );
                 continue;
             }
             if !line.trim().contains(char::is_whitespace) {
