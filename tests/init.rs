@@ -206,7 +206,9 @@ fn without_a_known_command_nothing_stands_and_what_to_fill_in_is_said() {
     let said = scene.ok(&["init"]);
     assert!(said.contains("No command for the tests was found, so nothing stands yet"), "{said}");
     assert!(!scene.ok(&["status"]).contains("stands"), "{said}");
-    scene.ok(&["lint", "ship", "--strict"]);
+    let linted = scene.ok(&["lint", "ship"]);
+    assert!(linted.contains("stands for the command of your tests"), "{linted}");
+    assert!(linted.contains("ship: 0 errors, 1 warning"), "{linted}");
     // Not even by hand does it pass for something.
     scene.ok_by_hand(&["trust", "ship", "--yes"]);
     scene.ok(&["ship", "start"]);

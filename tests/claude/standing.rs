@@ -76,7 +76,8 @@ fn what_the_person_edits_meanwhile_holds_nobody() {
         Reply::text("It is a file.")
     });
     Session::new(&scene, &api, "What is a.txt?").id(FIRST).run().result();
-    assert!(scene.journal(&run(FIRST)).is_empty());
+    let decided = scene.journal(&run(FIRST));
+    assert!(decided.is_empty(), "{decided:?}");
 }
 
 #[test]
